@@ -1,0 +1,57 @@
+"""What is scored: one response, with everything that is known about where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Ratings = Mapping[str, tuple[float | None, ...]]
+
+NO_RATINGS: Ratings = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One response to judge. Only `response` is required; the rest is what a metric may need.
+
+    `speakers` names the speaker of every context turn and of the response (so it is one longer than
+    `context`); empty means strict alternation. Each list in `ratings` aligns with `raters`, and `None`
+    stands for a rating that was not given. `rated` says whether people judged this turn, or the whole
+    dialogue that it belongs to.
+    """
+
+    response: str
+    context: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    id: str = ""
+    system: str = "system"
+    context_id: str | None = None
+    dialogue_id: str | None = None
+    group: str | None = None
+    speakers: tuple[str, ...] = ()
+    ratings: Ratings = field(default_factory=dict)
+    raters: tuple[str, ...] = ()
+    rated: Literal["turn", "dialogue"] = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of an input file: an example, or the reason why there is none. Nothing is dropped."""
+
+    id: str
+    file: str
+    line: int
+    example: Example | None
+    error: str | None = None
+
+
+def mean_rating(ratings: tuple[float | None, ...]) -> float | None:
+    """The plain mean of the ratings that were given.
+
+    >>> mean_rating((4.0, None, 5.0))
+    4.5
+    """
+    given = [rating for rating in ratings if rating is not None]
+    return sum(given) / len(given) if given else None

@@ -1,0 +1,19 @@
+"""Fixtures that several rooms share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "chats.jsonl"
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of rated corpora; it is not part of the project, so tests that need it may be skipped."""
+    folder = os.environ.get("TURNWISE_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set TURNWISE_DATA to the folder of rated corpora to run this test")
+    return Path(folder)
