@@ -1,0 +1,1 @@
+"""Speed and scale, each file run by one command: `python -m benchmarks.NAME`."""

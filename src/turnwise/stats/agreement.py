@@ -1,0 +1,168 @@
+"""How far raters agree with one another, in every form that the papers report.
+
+Ratings are a matrix of items by slots (or by raters) with NaN where nobody rated. Each form is a function of
+that matrix and of how often every item occurs, so that its bootstrap interval comes from the same formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from turnwise.stats.alpha import weighted_alpha
+from turnwise.stats.arrays import FloatArray, Labels, cluster_codes, complete_rows, floats
+from turnwise.stats.bootstrap import bootstrap
+from turnwise.stats.interval import percentile_interval
+from turnwise.stats.kappa import weighted_kappa
+from turnwise.stats.weighted import WeightedMethod, weighted_correlation
+
+Measure = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement in one form, over the items that at least two people rated; None where it is undefined."""
+
+    value: float | None
+    n_items: int
+    n_raters: int
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A named way to measure agreement, and whether its columns are slots or people."""
+
+    columns: Literal["slots", "raters"]
+    measure: Measure
+
+
+def agreement(
+    form: str,
+    ratings: ArrayLike,
+    raters: NDArray[np.object_] | None = None,
+    clusters: Labels | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Agreement:
+    """Agreement in one of FORMS, with a bootstrap interval over items (none with 0 resamples or one cluster).
+
+    Without `raters` each slot is taken for one person, as in corpora where the same people rated everything.
+    """
+    chosen = FORMS[form]
+    matrix = floats(ratings)
+    if chosen.columns == "raters" and raters is not None:
+        matrix, _ = by_rater(matrix, raters)
+    rated = ~np.isnan(matrix)
+    items = rated.sum(axis=1) >= 2
+    n_items, n_raters = int(items.sum()), int(rated[items].any(axis=0).sum())
+    value = float(chosen.measure(matrix, np.ones((len(matrix), 1)))[0]) if n_items else np.nan
+    if not np.isfinite(value):
+        return Agreement(None, n_items, n_raters)
+    if resamples == 0 or cluster_codes(clusters, len(matrix))[1] < 2:
+        return Agreement(value, n_items, n_raters)
+    drawn = bootstrap(partial(chosen.measure, matrix), clusters, len(matrix), resamples, seed)
+    interval = percentile_interval(drawn, level)
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return Agreement(value, n_items, n_raters, low, high)
+
+
+def by_rater(ratings: ArrayLike, raters: NDArray[np.object_]) -> tuple[FloatArray, list[str]]:
+    """Turn items by slots into items by raters; also the raters' names, in the order of the columns.
+
+    A rating without a name is left out, for nobody can be said to agree with it.
+    """
+    matrix = floats(ratings)
+    names = sorted({str(name) for name in raters.ravel() if name is not None})
+    column = {name: place for place, name in enumerate(names)}
+    by_name = np.full((len(matrix), len(names)), np.nan)
+    for item, slot in zip(*np.nonzero(~np.isnan(matrix)), strict=True):
+        name = raters[item, slot]
+        if name is None:
+            continue
+        if not np.isnan(by_name[item, column[str(name)]]):
+            raise ValueError(f"rater '{name}' rated item {item} twice")
+        by_name[item, column[str(name)]] = matrix[item, slot]
+    return by_name, names
+
+
+def _pair_correlation(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> FloatArray:
+    """Mean correlation over pairs of columns, each on the items that both rated (USR, by slot)."""
+    return _mean_of_defined(
+        [weighted_correlation(a, b, weights[rows], method) for a, b, rows in _column_pairs(matrix, least=3)],
+        weights,
+    )
+
+
+def _pair_kappa(matrix: FloatArray, weights: FloatArray, power: int) -> FloatArray:
+    """Mean Cohen's kappa over pairs of columns (USL-H)."""
+    return _mean_of_defined(
+        [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=1)], weights
+    )
+
+
+def _leave_one_out(
+    matrix: FloatArray, weights: FloatArray, method: WeightedMethod, over_raters: Literal["mean", "max"]
+) -> FloatArray:
+    """Each rater against the mean of all others, then the mean or the best over raters (Holistic)."""
+    values = []
+    given = ~np.isnan(matrix)
+    filled = np.where(given, matrix, 0.0)
+    for rater in range(matrix.shape[1]):
+        others = given.sum(axis=1) - given[:, rater]
+        rows = given[:, rater] & (others > 0)
+        if rows.sum() < 3:
+            continue
+        mean = (filled.sum(axis=1) - filled[:, rater])[rows] / others[rows]
+        # Means of few whole numbers come out of the subtraction with dust that would break their ties.
+        values.append(weighted_correlation(matrix[rows, rater], mean.round(12), weights[rows], method))
+    if over_raters == "mean":
+        return _mean_of_defined(values, weights)
+    best: FloatArray = np.fmax.reduce(values) if values else np.full(weights.shape[1], np.nan)
+    return best
+
+
+def _column_pairs(matrix: FloatArray, least: int) -> Iterator[tuple[FloatArray, FloatArray, NDArray[np.bool_]]]:
+    """Pairs of columns on the rows that both fill, where these are at least `least`."""
+    for left, right in combinations(range(matrix.shape[1]), 2):
+        rows = complete_rows(matrix[:, left], matrix[:, right])
+        if rows.sum() >= least:
+            yield matrix[rows, left], matrix[rows, right], rows
+
+
+def _mean_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArray:
+    """Mean over pairs or raters for every resample, without those where it is undefined."""
+    table = np.array(values).reshape(len(values), weights.shape[1])
+    defined = ~np.isnan(table)
+    with np.errstate(invalid="ignore"):
+        mean: FloatArray = np.where(defined, table, 0.0).sum(axis=0) / defined.sum(axis=0)
+    return mean
+
+
+_CORRELATIONS: tuple[WeightedMethod, ...] = ("pearson", "spearman")
+
+FORMS: dict[str, Form] = {
+    **{f"slot-pairs-{m}": Form("slots", partial(_pair_correlation, method=m)) for m in _CORRELATIONS},
+    **{f"rater-pairs-{m}": Form("raters", partial(_pair_correlation, method=m)) for m in _CORRELATIONS},
+    **{
+        f"leave-one-out-{over}-{m}": Form("raters", partial(_leave_one_out, method=m, over_raters=over))
+        for over in ("mean", "max")
+        for m in _CORRELATIONS
+    },
+    **{
+        name: Form("raters", partial(_pair_kappa, power=power))
+        for name, power in {"kappa": 0, "kappa-linear": 1, "kappa-quadratic": 2}.items()
+    },
+    **{
+        f"alpha-{scale}": Form("slots", partial(weighted_alpha, scale=scale))
+        for scale in ("nominal", "ordinal", "interval")
+    },
+}

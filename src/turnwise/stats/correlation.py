@@ -1,0 +1,158 @@
+"""Pearson, Spearman and Kendall correlation of pairs, and correlation with a third variable held fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from turnwise.stats.arrays import FloatArray, IntArray, complete_rows, floats
+
+Method = Literal["pearson", "spearman", "kendall"]
+TieGroups = tuple[IntArray, IntArray, IntArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A correlation over `n` complete pairs with its two-sided p; None where it is undefined."""
+
+    value: float | None
+    p: float | None
+    n: int
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> Correlation:
+    """Product-moment correlation.
+
+    >>> pearson([1, 2, 3, None], [1, 0, -1, 7])
+    Correlation(value=-1.0, p=0.0, n=3)
+    """
+    first, second = _pairs(x, y)
+    return _with_p(_product_moment(first, second), len(first), held_fixed=0)
+
+
+def spearman(x: ArrayLike, y: ArrayLike) -> Correlation:
+    """Pearson correlation of average ranks.
+
+    >>> spearman([1, 2, 3, 4], [2, 4, 6, 900])
+    Correlation(value=1.0, p=0.0, n=4)
+    """
+    first, second = _pairs(x, y)
+    value = _product_moment(average_ranks(first), average_ranks(second))
+    return _with_p(value, len(first), held_fixed=0)
+
+
+def kendall(x: ArrayLike, y: ArrayLike) -> Correlation:
+    """Kendall's tau-b, which corrects for ties; p is exact for small samples without ties."""
+    first, second = _pairs(x, y)
+    if len(first) < 3 or _is_constant(first) or _is_constant(second):
+        return Correlation(None, None, len(first))
+    from scipy.stats import kendalltau
+
+    result = kendalltau(first, second)
+    return Correlation(float(result.statistic), float(result.pvalue), len(first))
+
+
+def correlation(x: ArrayLike, y: ArrayLike, method: Method) -> Correlation:
+    """The correlation that `method` names."""
+    return _METHODS[method](x, y)
+
+
+def partial_correlation(
+    x: ArrayLike, y: ArrayLike, z: ArrayLike, method: Literal["pearson", "spearman"] = "spearman"
+) -> Correlation:
+    """What is left of the correlation of x and y once what each owes to z is taken out.
+
+    Undefined where z is constant, or where it determines x or y entirely.
+    """
+    columns = [floats(column) for column in (x, y, z)]
+    complete = complete_rows(*columns)
+    columns = [column[complete] for column in columns]
+    n = int(complete.sum())
+    if method == "spearman":
+        columns = [average_ranks(column) for column in columns]
+    first, second, fixed = columns
+    xy = _product_moment(first, second)
+    xz = _product_moment(first, fixed)
+    yz = _product_moment(second, fixed)
+    if n < 4 or xy is None or xz is None or yz is None:
+        return Correlation(None, None, n)
+    unexplained = (1 - xz**2) * (1 - yz**2)
+    # Below this the numerator is rounding error.
+    if min(1 - xz**2, 1 - yz**2) < 1e-12:
+        return Correlation(None, None, n)
+    return _with_p(float(np.clip((xy - xz * yz) / np.sqrt(unexplained), -1, 1)), n, held_fixed=1)
+
+
+def tie_groups(values: FloatArray) -> TieGroups:
+    """The sorting order, where each group of equal values starts in it, and the group of every value."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    is_start = np.ones(len(values), dtype=np.bool_)
+    is_start[1:] = ordered[1:] != ordered[:-1]
+    group = np.empty(len(values), dtype=np.intp)
+    group[order] = np.cumsum(is_start) - 1
+    return order, np.flatnonzero(is_start), group
+
+
+def average_ranks(values: ArrayLike) -> FloatArray:
+    """Ranks from 1; equal values share the mean of the ranks that they take up. No value may be NaN.
+
+    >>> average_ranks([10, 30, 10, 20])
+    array([1.5, 4. , 1.5, 3. ])
+    """
+    _, _, group = tie_groups(floats(values))
+    sizes = np.bincount(group)
+    ranks: FloatArray = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
+    return ranks
+
+
+def _pairs(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    first, second = floats(x), floats(y)
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(f"cannot pair arrays of shapes {first.shape} and {second.shape}")
+    complete = complete_rows(first, second)
+    return first[complete], second[complete]
+
+
+def _is_constant(values: FloatArray) -> bool:
+    return bool(values.min() == values.max())
+
+
+def _product_moment(x: FloatArray, y: FloatArray) -> float | None:
+    if len(x) < 3 or _is_constant(x) or _is_constant(y):
+        return None
+    first, second = deviations(x), deviations(y)
+    length = np.sqrt((first @ first) * (second @ second))
+    return float(np.clip(first @ second / length, -1, 1)) if np.isfinite(length) and length > 0 else None
+
+
+def deviations(values: FloatArray) -> FloatArray:
+    """Differences from the mean, scaled so that their squares neither overflow nor vanish."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = values - values.mean()
+        # A power of two changes no digit, so that what is exact stays exact.
+        _, exponent = np.frexp(np.abs(differences).max())
+    scaled: FloatArray = np.ldexp(differences, -exponent)
+    return scaled
+
+
+def _with_p(value: float | None, n: int, held_fixed: int) -> Correlation:
+    if value is None:
+        return Correlation(None, None, n)
+    from scipy.special import betainc
+
+    # The t test of a correlation, written through the beta distribution that it stands for.
+    half_freedom = (n - 2 - held_fixed) / 2
+    p = 2 * betainc(half_freedom, half_freedom, (1 - abs(value)) / 2)
+    return Correlation(value, float(min(p, 1.0)), n)
+
+
+_METHODS: Mapping[Method, Callable[[ArrayLike, ArrayLike], Correlation]] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "kendall": kendall,
+}

@@ -1,0 +1,197 @@
+"""Is one system better than another, or could it be chance?
+
+Contexts are the unit throughout: the rows of a cluster are drawn, flipped or dealt out together. Beyond
+MANY_CLUSTERS clusters every interval and p is the normal limit of its resampled form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from turnwise.stats.arrays import FloatArray, Labels, cluster_codes, floats
+from turnwise.stats.bootstrap import (
+    MANY_CLUSTERS,
+    RESAMPLES,
+    cluster_totals,
+    mean_and_error,
+    resampled_means,
+)
+from turnwise.stats.interval import normal_interval, percentile_interval
+from turnwise.stats.randomisation import coin_flips, random_choices, randomised_p, share_as_extreme
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Mean of the first system minus mean of the second, with an interval and a two-sided p."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+# --- two systems that answered the same contexts: row by row -----------------------------------------------
+
+
+def paired_bootstrap(
+    first: ArrayLike,
+    second: ArrayLike,
+    clusters: Labels | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Comparison | None:
+    """Compare paired rows by resampling clusters; p is the share of resamples beyond zero, doubled.
+
+    Pairs with a missing side are left out. None with fewer than two clusters.
+    """
+    sums, sizes = _totals(floats(first) - floats(second), clusters)
+    if len(sums) < 2:
+        return None
+    difference, error = mean_and_error(sums, sizes)
+    if len(sums) > MANY_CLUSTERS:
+        return _normal_comparison(difference, error, level)
+    drawn = resampled_means(sums[:, None], sizes[:, None], resamples, seed)[:, 0]
+    return _bootstrap_comparison(difference, drawn, level)
+
+
+def sign_flip_test(
+    first: ArrayLike,
+    second: ArrayLike,
+    clusters: Labels | None = None,
+    permutations: int = RESAMPLES,
+    seed: int = 0,
+) -> float | None:
+    """Approximate randomisation of paired rows: two-sided p, by flipping the signs of whole clusters.
+
+    Exact, over all patterns of signs, where there are no more of them than `permutations`.
+    """
+    sums, _ = _totals(floats(first) - floats(second), clusters)
+    count = len(sums)
+    if count == 0:
+        return None
+    if count > MANY_CLUSTERS:
+        return _normal_p(float(sums.sum()), float(np.sqrt(sums @ sums)))
+
+    def totals(flipped: FloatArray) -> FloatArray:
+        return np.asarray((1 - 2 * flipped) @ sums)
+
+    if 2**count <= permutations:
+        patterns = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+        return share_as_extreme(totals(patterns.astype(np.float64)), float(sums.sum()))
+    return randomised_p(totals, np.zeros(count), coin_flips(count, seed), permutations)
+
+
+# --- two systems that answered different contexts ----------------------------------------------------------
+
+
+def unpaired_bootstrap(
+    first: ArrayLike,
+    second: ArrayLike,
+    first_clusters: Labels | None = None,
+    second_clusters: Labels | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Comparison | None:
+    """Compare two sets of rows, each side's clusters drawn on their own; None with fewer than two on a side."""
+    sides = _totals(floats(first), first_clusters), _totals(floats(second), second_clusters)
+    counts = [len(sums) for sums, _ in sides]
+    if min(counts) < 2:
+        return None
+    difference, error = _difference_and_error(*sides)
+    if max(counts) > MANY_CLUSTERS:
+        return _normal_comparison(difference, error, level)
+    # Two streams, or systems with equally many clusters would be drawn in step.
+    streams = np.random.SeedSequence(seed).spawn(2)
+    first_drawn, second_drawn = (
+        resampled_means(sums[:, None], sizes[:, None], resamples, stream)[:, 0]
+        for (sums, sizes), stream in zip(sides, streams, strict=True)
+    )
+    return _bootstrap_comparison(difference, first_drawn - second_drawn, level)
+
+
+def label_permutation_test(
+    first: ArrayLike,
+    second: ArrayLike,
+    first_clusters: Labels | None = None,
+    second_clusters: Labels | None = None,
+    permutations: int = RESAMPLES,
+    seed: int = 0,
+) -> float | None:
+    """Two-sided p of an unpaired difference of means, by dealing the clusters out to the systems anew."""
+    sides = _totals(floats(first), first_clusters), _totals(floats(second), second_clusters)
+    counts = [len(sums) for sums, _ in sides]
+    if min(counts) == 0:
+        return None
+    if sum(counts) > MANY_CLUSTERS and min(counts) > 1:
+        return _normal_p(*_difference_and_error(*sides))
+    totals = np.concatenate([np.column_stack(side) for side in sides])
+    as_observed = (np.arange(len(totals)) < counts[0]).astype(np.float64)
+
+    def differences(dealt: FloatArray) -> FloatArray:
+        mine = dealt @ totals
+        theirs = totals.sum(axis=0) - mine
+        return np.asarray(mine[:, 0] / mine[:, 1] - theirs[:, 0] / theirs[:, 1])
+
+    return randomised_p(differences, as_observed, random_choices(len(totals), counts[0], seed), permutations)
+
+
+# --- many tests at once ------------------------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's step-down correction; a test without a p is not counted and stays None.
+
+    >>> holm([0.01, 0.04, None, 0.03])
+    [0.03, 0.06, None, 0.06]
+    """
+    given = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, place) in enumerate(given):
+        largest = max(largest, min(1.0, p * (len(given) - rank)))
+        corrected[place] = largest
+    return corrected
+
+
+# --- shared ------------------------------------------------------------------------------------------------
+
+
+def _totals(values: FloatArray, clusters: Labels | None) -> tuple[FloatArray, FloatArray]:
+    """Sum and number of the values in each cluster that has any."""
+    sums, sizes = cluster_totals(values[:, None], *cluster_codes(clusters, len(values)))
+    there = sizes[:, 0] > 0
+    return sums[there, 0], sizes[there, 0]
+
+
+def _difference_and_error(
+    first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
+) -> tuple[float, float]:
+    (mean_a, error_a), (mean_b, error_b) = mean_and_error(*first), mean_and_error(*second)
+    return mean_a - mean_b, float(np.hypot(error_a, error_b))
+
+
+def _bootstrap_comparison(difference: float, drawn: FloatArray, level: float) -> Comparison | None:
+    interval = percentile_interval(drawn, level)
+    if interval is None:
+        return None
+    beyond = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
+    p = min(1.0, 2 * (int(beyond) + 1) / (len(drawn) + 1))
+    return Comparison(difference, interval.low, interval.high, p)
+
+
+def _normal_comparison(difference: float, error: float, level: float) -> Comparison:
+    interval = normal_interval(difference, error, level)
+    return Comparison(difference, interval.low, interval.high, _normal_p(difference, error))
+
+
+def _normal_p(value: float, error: float) -> float:
+    if error == 0:
+        return 1.0 if value == 0 else 0.0
+    return 2 * NormalDist().cdf(-abs(value) / error)
