@@ -1,0 +1,117 @@
+"""What every authors' format declares about itself, and the small tools that the readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from turnwise.io.problem import Problem, Records, kind
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """One published release format. `read` turns the authors' items into native rows (or chat rows).
+
+    `excluded_systems` are left out of correlations by the paper, mostly because they are the reference itself.
+    """
+
+    name: str
+    what: str
+    files: str
+    cite: str
+    read: Callable[[Records, str], Records]
+    recognises: Callable[[Any], bool]
+    layout: Literal["json", "csv"] = "json"
+    excluded_systems: tuple[str, ...] = ()
+
+
+class Numbering:
+    """Things numbered in the order in which they first appear."""
+
+    def __init__(self, prefix: str, first: int = 0) -> None:
+        self._prefix, self._first = prefix, first
+        self._numbers: dict[object, int] = {}
+
+    def __call__(self, thing: object) -> str:
+        number = self._numbers.setdefault(thing, len(self._numbers) + self._first)
+        return f"{self._prefix}{number}"
+
+
+def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> Records:
+    """Apply a function of (item, index) to every readable item; an item's problem costs that item only."""
+    for index, (line, item) in enumerate(records):
+        if isinstance(item, Problem):
+            yield line, item
+            continue
+        try:
+            rows = list(rows_of(item, index))
+        except Problem as problem:
+            yield line, problem
+        else:
+            yield from ((line, row) for row in rows)
+
+
+def text(item: Mapping[str, Any], key: str) -> str:
+    """A text that the format promises."""
+    value = _promised(item, key)
+    if not isinstance(value, str):
+        raise Problem(key, f"{kind(value)} where text belongs", "take the file as its authors released it")
+    return value.strip()
+
+
+def listed(item: Mapping[str, Any], key: str) -> list[Any]:
+    """A list that the format promises."""
+    value = _promised(item, key)
+    if not isinstance(value, list):
+        raise Problem(key, f"{kind(value)} where a list belongs", "take the file as its authors released it")
+    return value
+
+
+def mapped(item: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """An object that the format promises."""
+    value = _promised(item, key)
+    if not isinstance(value, dict):
+        raise Problem(key, f"{kind(value)} where an object belongs", "take the file as its authors released it")
+    return value
+
+
+def _promised(item: Mapping[str, Any], key: str) -> Any:
+    if not isinstance(item, Mapping) or key not in item:
+        raise Problem(key, "missing", "check that --corpus names this file's format")
+    return item[key]
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text that are not blank, stripped.
+
+    >>> lines("hi there \\n how are you ?\\n\\n")
+    ['hi there', 'how are you ?']
+    """
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def number_or_missing(value: object) -> float | None:
+    """A rating; whatever is no number, such as a remark why there is none, counts as missing."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def messages(transcript: str) -> list[dict[str, str]]:
+    """The chat messages of a transcript whose turns begin with "User:" or "System:".
+
+    >>> messages("User: Hi!\\nSystem: Hello.\\nHow are you?")
+    [{'role': 'user', 'content': 'Hi!'}, {'role': 'assistant', 'content': 'Hello.\\nHow are you?'}]
+    """
+    found: list[dict[str, str]] = []
+    for line in lines(transcript):
+        label, colon, rest = line.partition(":")
+        role = {"User": "user", "System": "assistant"}.get(label) if colon else None
+        if role:
+            found.append({"role": role, "content": rest.strip()})
+        elif found:
+            found[-1]["content"] = f"{found[-1]['content']}\n{line}".strip()
+        else:
+            raise Problem("context", "no speaker before the first turn", 'begin every turn with "User:" or "System:"')
+    return [message for message in found if message["content"]]

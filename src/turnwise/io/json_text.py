@@ -1,0 +1,181 @@
+"""JSON Lines, and `.json` files that hold one list, as streams of objects with their line numbers."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+from collections.abc import Iterator
+
+from turnwise.io.problem import Problem, Records, kind
+
+BOM = codecs.BOM_UTF8
+# A line or a value beyond this is no row of dialogue; reading on would fill the memory.
+MAX_BYTES = 1 << 26
+CHUNK = 1 << 16
+
+_decode = json.JSONDecoder().decode
+_decode_at = json.JSONDecoder().raw_decode
+
+
+def numbered_lines(stream: io.BufferedReader) -> Iterator[tuple[int, bytes | Problem]]:
+    """The lines of a file, split at line feeds alone, without the mark that may open a UTF-8 file."""
+    number = 0
+    while line := stream.readline(MAX_BYTES):
+        number += 1
+        if number == 1 and line.startswith(BOM):
+            line = line[len(BOM) :]
+        if len(line) == MAX_BYTES and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_BYTES)
+            yield number, Problem("line", f"longer than {MAX_BYTES >> 20} MiB", "write one object a line")
+        else:
+            yield number, line
+
+
+def json_lines(stream: io.BufferedReader) -> Records:
+    """One object a line; blank lines are skipped."""
+    for number, line in numbered_lines(stream):
+        if isinstance(line, Problem):
+            yield number, line
+        elif line and not line.isspace():
+            yield number, parse_line(line)
+
+
+def parse_line(line: bytes) -> object:
+    """The object on a line, or the problem with it."""
+    try:
+        value = _decode(line.rstrip().decode())
+    except UnicodeDecodeError as problem:
+        return bad_byte(problem)
+    except json.JSONDecodeError as problem:
+        return _bad_syntax(problem, 0, "write one JSON object a line")
+    except (ValueError, RecursionError) as problem:
+        return _beyond(problem)
+    return value if type(value) is dict else not_an_object(value)
+
+
+def json_values(stream: io.BufferedReader) -> Records:
+    """The objects of one list, or one object after another however they are laid out, in little memory.
+
+    A syntax error ends the stream, because nothing then tells where the next object starts.
+    """
+    text = _Window(stream)
+    listed = text.skip(" \t\r\n") == "["
+    if listed:
+        text.at += 1
+    while (character := text.skip(" \t\r\n,")) and not (listed and character == "]"):
+        line = text.line
+        value = text.value()
+        yield line, value if type(value) is dict or isinstance(value, Problem) else not_an_object(value)
+        if isinstance(value, Problem):
+            return
+    if not listed:
+        return
+    text.at += 1
+    if not character:
+        yield text.line, Problem("json", "the list is never closed", "the file seems cut off: make it again")
+    elif text.skip(" \t\r\n"):
+        yield text.line, Problem("json", "text after the end of the list", "put everything inside the list")
+
+
+def bad_byte(problem: UnicodeDecodeError) -> Problem:
+    """Where a line stops being UTF-8."""
+    found = f"byte {problem.start + 1} of the line (0x{problem.object[problem.start]:02x}) is not UTF-8"
+    return Problem("encoding", found, "save the file as UTF-8")
+
+
+def not_an_object(value: object) -> Problem:
+    """What to say of a value that is no row."""
+    return Problem("json", f"{kind(value)} where an object belongs", 'write {"response": "..."}')
+
+
+def is_laid_out_over_lines(head: bytes) -> bool:
+    """Whether a file opens with a list, or with an object that the first line does not finish."""
+    text = head.removeprefix(BOM).lstrip()
+    if text.startswith(b"["):
+        return True
+    first, newline, _ = text.partition(b"\n")
+    if not newline:
+        return False
+    line = first.decode(errors="replace").rstrip()
+    try:
+        _decode(line)
+    except json.JSONDecodeError as problem:
+        return problem.pos >= len(line)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _bad_syntax(problem: json.JSONDecodeError, start: int, remedy: str) -> Problem:
+    """What the parser wanted and found, and at which character of the value that starts at `start`."""
+    found = repr(problem.doc[problem.pos]) if problem.pos < len(problem.doc.rstrip()) else "the end"
+    what = problem.msg[0].lower() + problem.msg[1:].removesuffix(" at").removesuffix(" starting")
+    return Problem("json", f"{what} at character {problem.pos - start + 1}, found {found}", remedy)
+
+
+def _beyond(problem: Exception) -> Problem:
+    found = "nested too deeply" if isinstance(problem, RecursionError) else "a number with too many digits"
+    return Problem("json", found, "write one plain JSON object a line")
+
+
+class _Window:
+    """A sliding window on a file's text, with the line number of its reading position."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        # Bytes that are not UTF-8 come through as lone surrogates, which the row's own check then reports.
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
+        self._size = CHUNK
+        self._text, self._ended = "", False
+        self.at, self.line = 0, 1
+
+    def skip(self, characters: str) -> str:
+        """Move past some characters; the one that follows, or "" at the end of the file."""
+        while True:
+            while self.at < len(self._text):
+                character = self._text[self.at]
+                if character not in characters:
+                    return character
+                self.line += character == "\n"
+                self.at += 1
+            if self._ended:
+                return ""
+            self._more()
+
+    def value(self) -> object:
+        """The JSON value that starts here, or the problem with it; moves past it."""
+        while True:
+            try:
+                value, end = _decode_at(self._text, self.at)
+            except json.JSONDecodeError as problem:
+                if self._ended or not self._may_be_cut(problem):
+                    return self._located(problem)
+                self._more()
+            except (ValueError, RecursionError) as problem:
+                return _beyond(problem)
+            else:
+                self.line += self._text.count("\n", self.at, end)
+                self.at = end
+                self._size = CHUNK
+                return value
+
+    def _may_be_cut(self, problem: json.JSONDecodeError) -> bool:
+        """Whether more text could mend the error: it lies at the edge, or in a string that runs over it."""
+        open_string = problem.msg.startswith("Unterminated string")
+        at_edge = problem.pos >= len(self._text) - len("\\ud83d\\ude00")
+        return (open_string or at_edge) and len(self._text) - self.at < MAX_BYTES
+
+    def _located(self, problem: json.JSONDecodeError) -> Problem:
+        inside = self._text[self.at : problem.pos]
+        line = self.line + inside.count("\n")
+        return _bad_syntax(problem, self.at, f"mend line {line} of the file: nothing after it was read")
+
+    def _more(self) -> None:
+        # Doubling keeps the work linear when one value is larger than the window.
+        self._size = min(2 * self._size, MAX_BYTES)
+        chunk = self._stream.read(self._size)
+        self._ended = not chunk
+        self._text = self._text[self.at :] + self._decoder.decode(chunk, final=self._ended)
+        self.at = 0

@@ -1,0 +1,175 @@
+"""The project's own row format: one mapping of fields to one checked `Example`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from turnwise.dialogue import NO_RATINGS, Example, Ratings
+from turnwise.io.problem import Problem, counted, kind, shown
+
+# Longer than any real reply; a longer one is a broken export, and would stall a model.
+MAX_RESPONSE = 100_000
+
+ALIASES = {"reference": "references", "fact": "facts", "annotators": "raters", "group_id": "group"}
+FIELDS = (
+    *("id", "context", "response", "references", "facts", "system", "context_id", "dialogue_id", "group"),
+    *("speakers", "ratings", "raters", "rated", "messages"),
+)
+
+
+def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -> Example:
+    """The example that a row describes; raises `Problem` when it describes none. Unknown fields are ignored."""
+    get = row.get
+    context = texts(get("context"), "context")
+    return Example(
+        response=_response(row),
+        context=context,
+        references=texts(_either(row, "references", "reference"), "references"),
+        facts=texts(_either(row, "facts", "fact"), "facts"),
+        id=name(get("id"), "id") or default_id,
+        system=name(get("system"), "system") or default_system,
+        context_id=name(get("context_id"), "context_id"),
+        dialogue_id=name(get("dialogue_id"), "dialogue_id"),
+        group=name(_either(row, "group", "group_id"), "group"),
+        speakers=_speakers(get("speakers"), len(context) + 1),
+        raters=(raters := names(_either(row, "raters", "annotators"), "raters")),
+        ratings=ratings_of(get("ratings"), raters),
+        rated=_rated(get("rated")),
+    )
+
+
+def row_id(row: object, default_id: str) -> str:
+    """The id to report a row under when the row itself cannot be used."""
+    try:
+        return (name(row.get("id"), "id") if isinstance(row, Mapping) else None) or default_id
+    except Problem:
+        return default_id
+
+
+def checked_text(text: str, field: str) -> str:
+    """The text, if it can be written out again as UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            code = ord(text[problem.start])
+            # Where a reader has to pass bad bytes on, they come as U+DC80 to U+DCFF.
+            byte = f" or a byte that is not UTF-8 (0x{code - 0xDC00:02x})" if 0xDC80 <= code <= 0xDCFF else ""
+            found = f"half a surrogate pair (U+{code:04X}){byte} at character {problem.start + 1}"
+            raise Problem(field, found, "write the whole character, or remove it") from None
+    return text
+
+
+def checked_response(text: object, field: str = "response") -> str:
+    """The text to judge: neither blank nor endless."""
+    if not isinstance(text, str):
+        raise Problem(field, f"{kind(text)} where text belongs", "write the reply as a string")
+    if not text or text.isspace():
+        raise Problem(field, "blank", "give the reply's text, or remove the row")
+    if len(text) > MAX_RESPONSE:
+        raise Problem(field, f"{len(text):,} characters", f"shorten it to {MAX_RESPONSE:,} at most")
+    return checked_text(text, field)
+
+
+def texts(value: object, field: str) -> tuple[str, ...]:
+    """A list of texts; one string stands for a list of one, null and "" for none."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (checked_text(value, field),) if value else ()
+    if not isinstance(value, list | tuple):
+        raise Problem(field, f"{kind(value)} where a list of texts belongs", 'write ["...", "..."]')
+    for position, text in enumerate(value):
+        if not isinstance(text, str):
+            where = f"{field}[{position}]"
+            raise Problem(where, f"{kind(text)} where text belongs", "write every item as a string")
+        if not text.isascii():
+            checked_text(text, f"{field}[{position}]")
+    return tuple(value)
+
+
+def name(value: object, field: str) -> str | None:
+    """An identifier: text, or a whole number as tables often have; null and "" mean that there is none."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return checked_text(value, field) or None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise Problem(field, f"{kind(value)} where a name belongs", "write it as a string")
+
+
+def names(value: object, field: str) -> tuple[str, ...]:
+    """A list of identifiers."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise Problem(field, f"{kind(value)} where a list of names belongs", 'write ["...", "..."]')
+    found = [name(item, f"{field}[{position}]") for position, item in enumerate(value)]
+    if None in found:
+        raise Problem(f"{field}[{found.index(None)}]", "no name", "name everybody in the list")
+    return tuple(item for item in found if item is not None)
+
+
+def ratings_of(value: object, raters: tuple[str, ...]) -> Ratings:
+    """Ratings by quality, each list aligned with the raters; a bare number is a list of one."""
+    if value is None:
+        return NO_RATINGS
+    if not isinstance(value, Mapping):
+        raise Problem("ratings", f"{kind(value)} where an object belongs", 'write {"Overall": [4, 5, null]}')
+    given = {}
+    for quality, scores in value.items():
+        if scores is None:
+            continue
+        quality = checked_text(str(quality), "ratings")
+        listed = scores if isinstance(scores, list | tuple) else (scores,)
+        given[quality] = tuple([None if score is None else _rating(score, quality) for score in listed])
+        if raters and len(listed) != len(raters):
+            found = f"{counted(len(listed), 'rating')} from {counted(len(raters), 'rater')}"
+            raise Problem(f"ratings.{quality}", found, "give one for each rater, null where missing")
+    return given
+
+
+def _rating(score: object, quality: str) -> float:
+    if type(score) is int or type(score) is float:
+        try:
+            number = float(score)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        found = f"{number} is not a rating"
+    else:
+        found = f"{kind(score)} ({shown(score)}) where a number belongs"
+    raise Problem(f"ratings.{quality}", found, "write a number, or null for a missing rating")
+
+
+def _response(row: Mapping[str, Any]) -> str:
+    if "response" not in row:
+        raise Problem("response", "missing", "every row needs the text to judge")
+    return checked_response(row["response"])
+
+
+def _speakers(value: object, turns: int) -> tuple[str, ...]:
+    speakers = names(value, "speakers")
+    if speakers and len(speakers) != turns:
+        found = f"{counted(len(speakers), 'name')} for {counted(turns, 'turn')}"
+        raise Problem("speakers", found, "name every context turn and then the response")
+    return speakers
+
+
+def _rated(value: object) -> Literal["turn", "dialogue"]:
+    if value is None or value == "turn":
+        return "turn"
+    if value == "dialogue":
+        return "dialogue"
+    raise Problem("rated", f"{shown(value)} is not known", "write turn or dialogue")
+
+
+def _either(row: Mapping[str, Any], field: str, alias: str) -> Any:
+    value = row.get(field)
+    return row.get(alias) if value is None else value

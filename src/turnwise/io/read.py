@@ -1,0 +1,168 @@
+"""The entrance: files or Python objects to a lazy stream of `Row`, in memory that does not grow with them.
+
+A faulty row is reported in its place and the stream goes on; only what makes a whole source unusable raises.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from turnwise.dialogue import Row
+from turnwise.errors import TurnwiseError
+from turnwise.io import corpora
+from turnwise.io.chat import chat_examples, is_chat
+from turnwise.io.columns import check_mapping, rename
+from turnwise.io.corpora.base import Corpus
+from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values
+from turnwise.io.native import example_from, row_id
+from turnwise.io.objects import object_records
+from turnwise.io.problem import Problem, Records
+from turnwise.io.source import BUFFER, PYTHON, Source, open_bytes, resolve, stem_of
+from turnwise.io.table import CsvRecords, frame_records, is_frame, keyed, parquet_records
+from turnwise.io.unique import report_repeats
+
+# How many faulty records to look past for one that tells the format.
+_LOOK_AHEAD = 100
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+def read_rows(
+    sources: Sequence[str | Path] | object,
+    *,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Iterator[Row]:
+    """Rows of paths, folders, globs and `-`, or of one Python object: dicts, Examples, a polars or pandas frame.
+
+    `corpus` names an authors' release format (otherwise it is recognised); `mapping` says which of their columns
+    is which of our fields. A request that cannot be met raises here, before anything is read.
+    """
+    chosen = corpora.find(corpus) if corpus else None
+    renamed = dict(mapping or {})
+    check_mapping(renamed)
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    if isinstance(sources, Sequence) and sources and all(isinstance(item, str | Path) for item in sources):
+        return chain.from_iterable(_read_file(source, chosen, renamed) for source in resolve(sources))
+    if is_frame(sources):
+        _refuse(chosen, PYTHON)
+        return _finish(frame_records(sources, renamed), PYTHON)
+    return _finish(_native(object_records(sources), PYTHON, chosen, renamed), PYTHON)
+
+
+def describe(row: Row) -> str:
+    """`file:line: field: problem; remedy` of a faulty row, in one line."""
+    return f"{row.file}:{row.line}: {row.error or 'nothing is wrong'}"
+
+
+def file_stem(file: str) -> str:
+    """What a row's file is called in results: its name without the suffixes that tell its format.
+
+    >>> file_stem("runs/bot-a.jsonl.gz"), file_stem("<stdin>")
+    ('bot-a', 'stdin')
+    """
+    return stem_of(Path(file)).strip("<>")
+
+
+def corpus_exclusions(corpus: str) -> tuple[str, ...]:
+    """The systems that a corpus's paper leaves out of its correlations."""
+    return corpora.find(corpus).excluded_systems
+
+
+def _read_file(source: Source, corpus: Corpus | None, mapping: Mapping[str, str]) -> Iterator[Row]:
+    if source.format == ".parquet":
+        _refuse(corpus, source)
+        yield from _finish(parquet_records(source, mapping), source)
+        return
+    with open_bytes(source) as stream:
+        yield from _finish(_file_records(stream, source, corpus, mapping), source)
+
+
+def _refuse(corpus: Corpus | None, source: Source) -> None:
+    if corpus:
+        found = f"the release format {corpus.name} is a file of {corpus.layout.upper()}"
+        raise TurnwiseError(f"{source.file}: {found}; leave --corpus out to read this as a table")
+
+
+def _file_records(
+    stream: io.BufferedReader, source: Source, corpus: Corpus | None, mapping: Mapping[str, str]
+) -> Records:
+    """Native rows from a file of text, whatever its format."""
+    head = stream.peek(BUFFER)
+    delimiter = _delimiter(source, head, corpus, mapping)
+    if delimiter:
+        records: Records = CsvRecords(stream, delimiter)
+        recognised, records = _recognised(records, corpus)
+        return recognised.read(records, source.stem) if recognised else keyed(records, mapping, source.file)
+    in_lines = source.format in {".jsonl", ".ndjson"} or not is_laid_out_over_lines(head)
+    return _native(json_lines(stream) if in_lines else json_values(stream), source, corpus, mapping)
+
+
+def _delimiter(source: Source, head: bytes, corpus: Corpus | None, mapping: Mapping[str, str]) -> str | None:
+    """What separates the cells, where the source is a table; unnamed input is one if its header says so."""
+    if source.format in _DELIMITERS:
+        return _DELIMITERS[source.format]
+    if corpus and corpus.layout == "csv":
+        return ","
+    if source.format in {".jsonl", ".ndjson", ".json"} or head.lstrip()[:1] in (b"{", b"["):
+        return None
+    header = head.partition(b"\n")[0].decode(errors="replace").lstrip("\ufeff")
+    wanted = mapping.get("response", "response")
+    for delimiter in ("\t", ","):
+        if wanted in [cell.strip().strip('"') for cell in header.split(delimiter)]:
+            return delimiter
+    return None
+
+
+def _native(records: Records, source: Source, corpus: Corpus | None, mapping: Mapping[str, str]) -> Records:
+    """JSON objects as native rows: through the corpus they belong to, or with the mapped keys renamed."""
+    if mapping:
+        records = ((line, rename(v, mapping) if isinstance(v, dict) else v) for line, v in records)
+    recognised, records = _recognised(records, corpus)
+    return recognised.read(records, source.stem) if recognised else records
+
+
+def _recognised(records: Records, corpus: Corpus | None) -> tuple[Corpus | None, Records]:
+    """The corpus that was asked for or that the first readable record belongs to, and all the records."""
+    if corpus:
+        return corpus, records
+    looked_at = []
+    for record in records:
+        looked_at.append(record)
+        if not isinstance(record[1], Problem) or len(looked_at) == _LOOK_AHEAD:
+            break
+    found = corpora.recognise(looked_at[-1][1]) if looked_at else None
+    return found, chain(looked_at, records)
+
+
+def _finish(records: Records, source: Source) -> Iterator[Row]:
+    """Native rows to checked examples, with ids and systems filled in and repeated ids found."""
+    return report_repeats(_rows(records, source))
+
+
+def _rows(records: Records, source: Source) -> Iterator[Row]:
+    file, system = source.file, source.system
+    last_line = nth = 0
+    for line, value in records:
+        nth, last_line = (nth + 1 if line == last_line else 1), line
+        # A list may have been written without line breaks.
+        default_id = f"{source.stem}:{line}" if nth == 1 else f"{source.stem}:{line}.{nth}"
+        try:
+            if isinstance(value, Problem):
+                raise value
+            if not isinstance(value, dict):
+                raise Problem("row", "not an object", "give every row as an object with a response")
+            if is_chat(value):
+                for turn_id, found in chat_examples(value, default_id, system):
+                    if isinstance(found, Problem):
+                        yield Row(turn_id, file, line, None, str(found))
+                    else:
+                        yield Row(turn_id, file, line, found)
+            else:
+                example = example_from(value, default_id, system)
+                yield Row(example.id, file, line, example)
+        except Problem as problem:
+            yield Row(row_id(value, default_id), file, line, None, str(problem))

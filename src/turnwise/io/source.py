@@ -1,0 +1,175 @@
+"""Where rows come from: which files a request means, and their bytes, decompressed as they are read."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from turnwise.errors import TurnwiseError
+
+BUFFER = 1 << 16
+ARCHIVES = (".gz", ".xz", ".zst")
+FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+READABLE = ".jsonl, .json, .csv, .tsv or .parquet, also as .gz, .xz or .zst"
+STDIN = "-"
+_MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One thing to read: how it is called in reports, and what its rows inherit from it."""
+
+    file: str
+    stem: str
+    system: str
+    path: Path | None = None
+
+    @property
+    def format(self) -> str:
+        """The suffix that tells the format, without the archive's: `.csv` of `a.csv.gz`."""
+        suffixes = [s.lower() for s in (self.path.suffixes if self.path else ())]
+        while suffixes and suffixes[-1] in ARCHIVES:
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+
+PYTHON = Source(file="<python>", stem="row", system="system")
+STANDARD_INPUT = Source(file="<stdin>", stem="stdin", system="stdin")
+
+
+def stem_of(path: Path) -> str:
+    """A file's name without the suffixes that tell its format.
+
+    >>> stem_of(Path("runs/bot-1.2.jsonl.gz")), stem_of(Path("notes.txt"))
+    ('bot-1.2', 'notes')
+    """
+    name = path.name
+    while (suffix := Path(name).suffix).lower() in ARCHIVES + FORMATS:
+        name = name[: -len(suffix)]
+    return (name if name != path.name else path.stem) or path.name
+
+
+def resolve(requests: Sequence[str | Path]) -> list[Source]:
+    """The sources that paths, folders, globs and `-` stand for, in order."""
+    return [source for request in requests for source in _resolve_one(request)]
+
+
+def _resolve_one(request: str | Path) -> list[Source]:
+    if request == STDIN:
+        return [STANDARD_INPUT]
+    path = Path(request)
+    if path.is_dir():
+        found = [file for file in sorted(path.iterdir()) if _is_readable(file)]
+        if not found:
+            raise TurnwiseError(f"{path}: no file in this folder can be read; put {READABLE} files there")
+    elif path.exists():
+        found = [path]
+    elif glob.has_magic(str(path)):
+        # Unlike pathlib's, this glob leaves hidden files alone.
+        matches = glob.glob(str(path), recursive=True)  # noqa: PTH207
+        found = sorted(file for file in map(Path, matches) if file.is_file())
+        if not found:
+            raise TurnwiseError(f"{path}: no file matches; check the pattern and the folder it starts from")
+    else:
+        raise TurnwiseError(f"{path}: no such file; check the path{_hint(path)}")
+    return [Source(str(file), stem_of(file), stem_of(file), file) for file in found]
+
+
+def _is_readable(file: Path) -> bool:
+    known = Source(file.name, "", "", file).format in FORMATS
+    return known and file.is_file() and not file.name.startswith(".")
+
+
+def _hint(path: Path) -> str:
+    """The file that was probably meant: the same stem with another suffix."""
+    if not path.parent.is_dir():
+        return f" (there is no folder {path.parent} either)"
+    near = [file for file in path.parent.iterdir() if file.is_file() and stem_of(file) == stem_of(path)]
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+@contextmanager
+def open_bytes(source: Source) -> Iterator[io.BufferedReader]:
+    """The source's bytes, decompressed; a broken file or archive becomes one clear line."""
+    raw: BinaryIO | None = None
+    try:
+        raw = source.path.open("rb") if source.path else sys.stdin.buffer
+        yield _decompressed(_peekable(raw), source)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
+        found = f"the archive is damaged ({problem})"
+        raise TurnwiseError(f"{source.file}: {found}; make it or download it again") from None
+    except OSError as problem:
+        found = problem.strerror or str(problem)
+        raise TurnwiseError(f"{source.file}: cannot be read ({found}); check the file") from None
+    finally:
+        if raw is not None and source.path:
+            raw.close()
+
+
+def _peekable(stream: BinaryIO) -> io.BufferedReader:
+    if isinstance(stream, io.BufferedReader):
+        return stream
+    return io.BufferedReader(cast(io.RawIOBase, stream), BUFFER)
+
+
+def _decompressed(stream: io.BufferedReader, source: Source) -> io.BufferedReader:
+    """The stream behind an archive's magic number, whatever the file is called."""
+    head = stream.peek(8)
+    archive = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
+    named = source.path.suffix.lower() if source.path else ""
+    if named in ARCHIVES and named != archive:
+        raise TurnwiseError(f"{source.file}: not a {named} archive; make it again, or correct its name")
+    if archive == ".gz":
+        stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), BUFFER)
+    elif archive == ".xz":
+        stream = io.BufferedReader(cast(io.RawIOBase, lzma.LZMAFile(stream)), BUFFER)  # noqa: SIM115
+    elif archive == ".zst":
+        stream = io.BufferedReader(_ZstdFile(stream), BUFFER)
+    start = stream.peek(4)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TurnwiseError(f"{source.file}: written as UTF-16; save it as UTF-8")
+    if start.startswith(b"PAR1"):
+        raise TurnwiseError(f"{source.file}: Parquet cannot be read like this; save it as a file named .parquet")
+    return stream
+
+
+class _ZstdFile(io.RawIOBase):
+    """Decompressed Zstandard that, unlike the library's own reader, notices a file that stops half-way."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise TurnwiseError("reading .zst needs the package zstandard: pip install zstandard") from None
+        self._stream, self._error = stream, zstandard.ZstdError
+        self._start = zstandard.ZstdDecompressor().decompressobj
+        self._frame, self._ready = self._start(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready:
+            if self._frame.eof:
+                packed = self._frame.unused_data or self._stream.read(BUFFER)
+                if not packed:
+                    return 0
+                self._frame = self._start()
+            elif not (packed := self._stream.read(BUFFER)):
+                raise EOFError("it ends too early")
+            try:
+                self._ready = self._frame.decompress(packed)
+            except self._error as problem:
+                raise EOFError(str(problem)) from None
+        size = min(len(buffer), len(self._ready))
+        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size

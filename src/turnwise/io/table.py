@@ -1,0 +1,140 @@
+"""CSV, TSV, Parquet and data frames, a batch of records at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from turnwise.errors import TurnwiseError
+from turnwise.io.columns import ColumnPlan
+from turnwise.io.json_text import bad_byte, numbered_lines
+from turnwise.io.problem import Problem, Record, Records, counted
+from turnwise.io.source import PYTHON, Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BATCH = 4096
+
+
+class CsvRecords:
+    """The records of a delimited file, each with the line that it starts on; iterates once."""
+
+    def __init__(self, stream: io.BufferedReader, delimiter: str) -> None:
+        self._lines = numbered_lines(stream)
+        self._faults: list[Problem] = []
+        self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        while True:
+            start = self._reader.line_num + 1
+            self._faults.clear()
+            try:
+                cells = next(self._reader)
+            except csv.Error as problem:
+                return start, _bad_quoting(problem)
+            if self._faults:
+                return start, self._faults[0]
+            if cells:
+                return start, cells
+
+    def _texts(self) -> Iterator[str]:
+        """Decoded lines; a faulty one goes on as nearly what it is, so that its record still ends."""
+        for _, line in self._lines:
+            if isinstance(line, Problem):
+                self._faults.append(line)
+                yield "\n"
+                continue
+            try:
+                yield line.decode()
+            except UnicodeDecodeError as problem:
+                self._faults.append(bad_byte(problem))
+                yield line.decode(errors="replace")
+
+
+def _bad_quoting(problem: csv.Error) -> Problem:
+    limit = csv.field_size_limit()
+    if "field limit" in str(problem):
+        found = f"a cell of more than {limit:,} characters"
+        return Problem("csv", found, "close the quote that opens it, or shorten it")
+    if "unexpected end" in str(problem):
+        return Problem("csv", "a quote that opens here is never closed", 'close it; write a quote inside as ""')
+    return Problem("csv", f"wrong quoting ({problem})", 'quote the whole cell; write a quote inside as ""')
+
+
+def keyed(records: Records, mapping: Mapping[str, str], file: str) -> Records:
+    """Records below a header as native rows."""
+    header = next(records, None)
+    if header is None:
+        return
+    line, columns = header
+    if not isinstance(columns, list):
+        raise TurnwiseError(f"{file}:{line}: the header cannot be read: {columns}")
+    columns = [column.strip() for column in columns]
+    plan = ColumnPlan(columns, mapping, file)
+    for line, cells in records:
+        if not isinstance(cells, list):
+            yield line, cells
+        elif len(cells) != len(columns):
+            found = f"{counted(len(cells), 'cell')} under a header of {len(columns)}"
+            yield line, Problem("cells", found, "quote cells that hold delimiters or line breaks")
+        else:
+            yield line, plan.row(dict(zip(columns, cells, strict=True)))
+
+
+def parquet_records(source: Source, mapping: Mapping[str, str]) -> Records:
+    """The rows of a Parquet file; only the columns that are needed, and only one batch at a time, are loaded."""
+    import polars as pl
+
+    try:
+        table = pl.scan_parquet(source.file, glob=False)
+        plan = ColumnPlan(table.collect_schema().names(), mapping, source.file)
+        length = int(table.select(pl.len()).collect().item())
+        wanted = table.select(plan.columns)
+        for start in range(0, length, BATCH):
+            yield from _frame_rows(wanted.slice(start, BATCH).collect(), plan, start)
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise TurnwiseError(f"{source.file}: not a readable Parquet file ({reason}); write it again") from None
+
+
+def frame_records(frame: Any, mapping: Mapping[str, str]) -> Records:
+    """The rows of a polars or pandas data frame."""
+    table = _as_polars(frame)
+    plan = ColumnPlan(table.columns, mapping, PYTHON.file)
+    for batch, part in enumerate(table.select(plan.columns).iter_slices(BATCH)):
+        yield from _frame_rows(part, plan, batch * BATCH)
+
+
+def _frame_rows(frame: pl.DataFrame, plan: ColumnPlan, start: int) -> Records:
+    for line, cells in enumerate(frame.iter_rows(named=True), start + 1):
+        yield line, plan.row(cells)
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a polars or pandas frame, found out without importing either."""
+    library = type(value).__module__.partition(".")[0]
+    return library in {"polars", "pandas"} and type(value).__name__ in {"DataFrame", "LazyFrame"}
+
+
+def _as_polars(frame: Any) -> pl.DataFrame:
+    import polars as pl
+
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    try:
+        table: pl.DataFrame = pl.from_pandas(frame)
+        return table
+    except ImportError:
+        remedy = "pip install pyarrow, or pass frame.to_dict('records')"
+        raise TurnwiseError(f"a pandas frame needs pyarrow; {remedy}") from None
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise TurnwiseError(f"this pandas frame cannot be read ({reason}); pass frame.to_dict('records')") from None

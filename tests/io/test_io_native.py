@@ -1,0 +1,211 @@
+"""Native rows: everything the interface promises, and one clear line for everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from turnwise.dialogue import Example, Row
+from turnwise.io.native import MAX_RESPONSE
+from turnwise.io.read import describe, read_rows
+from turnwise.io.write import example_to_dict
+
+# Any character that UTF-8 can carry: everything but lone surrogates.
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+TEXT = st.text(CHARACTERS, max_size=20)
+SPOKEN = TEXT.filter(lambda text: bool(text.strip()))
+NAME = st.text(CHARACTERS, min_size=1, max_size=8)
+RATING = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
+
+
+@st.composite
+def examples(draw: st.DrawFn) -> Example:
+    context = draw(st.lists(TEXT, max_size=4))
+    raters = draw(st.lists(NAME, max_size=3))
+    width = len(raters) or draw(st.integers(0, 3))
+    scores = st.lists(RATING, min_size=width, max_size=width).map(tuple)
+    turns = len(context) + 1
+    return Example(
+        response=draw(SPOKEN),
+        context=tuple(context),
+        references=tuple(draw(st.lists(TEXT, max_size=2))),
+        facts=tuple(draw(st.lists(TEXT, max_size=2))),
+        id=draw(NAME),
+        system=draw(NAME),
+        context_id=draw(st.none() | NAME),
+        dialogue_id=draw(st.none() | NAME),
+        group=draw(st.none() | NAME),
+        speakers=tuple(draw(st.just([]) | st.lists(NAME, min_size=turns, max_size=turns))),
+        ratings=draw(st.dictionaries(NAME, scores, max_size=3)),
+        raters=tuple(raters),
+        rated=draw(st.sampled_from(["turn", "dialogue"])),
+    )
+
+
+@given(st.lists(examples(), min_size=1, max_size=4, unique_by=lambda e: (e.system, e.id)), st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+def test_any_example_comes_back_equal_from_a_file(tmp_path: Path, written: list[Example], ascii_only: bool) -> None:
+    file = tmp_path / "examples.jsonl"
+    lines = [json.dumps(example_to_dict(example), ensure_ascii=ascii_only) for example in written]
+    file.write_bytes("\n".join(lines).encode())
+    rows = list(read_rows(file))
+    assert [row.example for row in rows] == written
+    assert [(row.id, row.line) for row in rows] == [(e.id, n) for n, e in enumerate(written, 1)]
+
+
+@given(st.lists(examples(), min_size=1, max_size=4, unique_by=lambda e: (e.system, e.id)))
+@settings(deadline=None, max_examples=50)
+def test_examples_come_back_equal_from_python(written: list[Example]) -> None:
+    assert [row.example for row in read_rows(written)] == written
+    assert [row.example for row in read_rows([example_to_dict(e) for e in written])] == written
+
+
+def read_one(row: dict[str, Any]) -> Row:
+    rows = list(read_rows([row]))
+    assert len(rows) == 1
+    return rows[0]
+
+
+def example(**fields: Any) -> Example:
+    row = read_one({"response": "Fine.", **fields})
+    assert row.error is None, row.error
+    assert row.example is not None
+    return row.example
+
+
+def test_the_row_of_the_interface() -> None:
+    row = {
+        "id": "1",
+        "context": ["Hi!", "Hello, how are you?"],
+        "response": "Great, thanks.",
+        "references": ["Good."],
+        "facts": ["It is Monday."],
+        "system": "bot-a",
+        "context_id": "c1",
+        "dialogue_id": "d7",
+        "group": "g3",
+        "speakers": ["A", "B", "A"],
+        "ratings": {"Overall": [4, 5, None]},
+        "raters": ["r1", "r2", "r3"],
+    }
+    assert read_one(row).example == Example(
+        response="Great, thanks.",
+        context=("Hi!", "Hello, how are you?"),
+        references=("Good.",),
+        facts=("It is Monday.",),
+        id="1",
+        system="bot-a",
+        context_id="c1",
+        dialogue_id="d7",
+        group="g3",
+        speakers=("A", "B", "A"),
+        ratings={"Overall": (4.0, 5.0, None)},
+        raters=("r1", "r2", "r3"),
+    )
+
+
+def test_aliases_and_short_forms() -> None:
+    found = example(
+        context="Hi!", reference="Good.", fact="A fact.", annotators=["x"], group_id=3, ratings={"Overall": 4}
+    )
+    assert found.context == ("Hi!",)
+    assert found.references == ("Good.",)
+    assert found.facts == ("A fact.",)
+    assert found.raters == ("x",)
+    assert found.group == "3"
+    assert found.ratings == {"Overall": (4.0,)}
+
+
+def test_the_full_name_wins_over_its_alias() -> None:
+    assert example(references=["a"], reference="b").references == ("a",)
+
+
+def test_null_and_unknown_fields_are_as_good_as_absent() -> None:
+    nothing = dict.fromkeys(
+        ("id", "context", "references", "facts", "system", "context_id", "group", "speakers", "ratings", "raters")
+    )
+    assert example(**nothing, colour="blue") == Example("Fine.", id="row:1", system="system")
+
+
+def test_a_row_without_id_and_system_takes_them_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "bot-1.2.jsonl"
+    file.write_text('\n{"response": "a"}\n\n{"response": "b", "id": 7}\n')
+    rows = list(read_rows(file))
+    assert [(row.id, row.line) for row in rows] == [("bot-1.2:2", 2), ("7", 4)]
+    assert {row.example.system for row in rows if row.example} == {"bot-1.2"}
+    assert {row.file for row in rows} == {str(file)}
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"context": ["Hi!"]}, "response: missing; "),
+    ({"response": None}, "response: null where text belongs; "),
+    ({"response": 4}, "response: a number where text belongs; "),
+    ({"response": ["Hi"]}, "response: a list where text belongs; "),
+    ({"response": ""}, "response: blank; "),
+    ({"response": " \n\u3000"}, "response: blank; "),
+    ({"response": "x" * (MAX_RESPONSE + 1)}, "response: 100,001 characters; shorten it to 100,000 at most"),
+    ({"response": "a\ud800b"}, "response: half a surrogate pair (U+D800) at character 2; "),
+    ({"response": "a", "context": ["ok", "\udfff"]}, "context[1]: half a surrogate pair (U+DFFF) at character 1; "),
+    ({"response": "a", "context": 3}, "context: a number where a list of texts belongs; "),
+    ({"response": "a", "context": {"a": 1}}, "context: an object where a list of texts belongs; "),
+    ({"response": "a", "context": ["a", None]}, "context[1]: null where text belongs; "),
+    ({"response": "a", "references": [1]}, "references[0]: a number where text belongs; "),
+    ({"response": "a", "facts": [["x"]]}, "facts[0]: a list where text belongs; "),
+    ({"response": "a", "id": ["x"]}, "id: a list where a name belongs; "),
+    ({"response": "a", "system": True}, "system: true or false where a name belongs; "),
+    ({"response": "a", "context_id": 1.5}, "context_id: a number where a name belongs; "),
+    ({"response": "a", "context": ["b"], "speakers": ["A"]}, "speakers: 1 name for 2 turns; "),
+    ({"response": "a", "speakers": "A"}, "speakers: text where a list of names belongs; "),
+    ({"response": "a", "raters": ["r1", None]}, "raters[1]: no name; "),
+    ({"response": "a", "ratings": [4]}, "ratings: a list where an object belongs; "),
+    ({"response": "a", "ratings": {"Overall": "4"}}, "ratings.Overall: text ('4') where a number belongs; "),
+    ({"response": "a", "ratings": {"Overall": [4, float("nan")]}}, "ratings.Overall: nan is not a rating; "),
+    ({"response": "a", "ratings": {"Overall": [float("inf")]}}, "ratings.Overall: inf is not a rating; "),
+    ({"response": "a", "ratings": {"Overall": 10**400}}, "ratings.Overall: inf is not a rating; "),
+    ({"response": "a", "ratings": {"Overall": True}}, "ratings.Overall: true or false (True) where a number belongs; "),
+    (
+        {"response": "a", "ratings": {"Overall": [4, 5]}, "raters": ["r1"]},
+        "ratings.Overall: 2 ratings from 1 rater; ",
+    ),
+    ({"response": "a", "rated": "sometimes"}, "rated: 'sometimes' is not known; "),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), FAULTS)
+def test_every_fault_is_one_clear_line_and_the_stream_goes_on(row: dict[str, Any], message: str) -> None:
+    bad, good = read_rows([row, {"response": "Fine."}])
+    assert bad.example is None
+    assert bad.error is not None
+    assert bad.error.startswith(message)
+    assert len(bad.error) < 200
+    assert describe(bad) == f"<python>:1: {bad.error}"
+    assert "\n" not in describe(bad)
+    assert good.example is not None
+
+
+def test_a_missing_rating_has_its_remedy_spelled_out() -> None:
+    error = read_one({"response": "a", "ratings": {"Overall": ["n/a"]}}).error
+    assert error is not None
+    assert error.endswith("; write a number, or null for a missing rating")
+
+
+def test_a_faulty_row_keeps_its_id() -> None:
+    assert read_one({"id": "x7"}).id == "x7"
+    assert read_one({"id": {}}).id == "row:1"
+
+
+def test_the_longest_response_is_accepted() -> None:
+    assert read_one({"response": "x" * MAX_RESPONSE}).example is not None
+
+
+def test_ids_may_repeat_between_systems_but_not_within_one() -> None:
+    same = {"id": "1", "response": "a"}
+    rows = list(read_rows([{**same, "system": "A"}, {**same, "system": "B"}, {**same, "system": "A"}]))
+    assert [row.error is None for row in rows] == [True, True, False]
+    assert rows[2].error is not None
+    assert rows[2].error.startswith("id: '1' occurs a second time for system 'A' in this file; ")
