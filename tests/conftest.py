@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first example of a test may have to open a table or a model, or share the machine with other tests.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "chats.jsonl"
 

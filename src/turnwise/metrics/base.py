@@ -1,0 +1,98 @@
+"""What a metric is: facts about itself, and a pure judgement of one example.
+
+A metric never loads a model, batches, caches or prints; the engine does. Its options are the fields of a
+frozen dataclass, so that `NAME[key=value]`, the signature and the documentation all read them off the class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+from turnwise.dialogue import Example
+
+Mode = Literal["recommended", "paper", "released"]
+Level = Literal["turn", "group", "system"]
+Need = Literal["context", "references", "facts", "group"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A judgement. `value` is None where there is nothing to judge; `note` then says why."""
+
+    value: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    note: str | None = None
+
+
+class Statistic(Protocol):
+    """What a pooled value is made of: it adds up over examples, shards and machines, in any order."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def __sub__(self, other: Self, /) -> Self:
+        """What is left without a part that was added before: an interval leaves out one block at a time."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """Base of every metric. Subclasses are frozen dataclasses; their extra fields are their options."""
+
+    name: str
+    mode: Mode = "recommended"
+
+    summary: ClassVar[str]
+    cite: ClassVar[str]
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    level: ClassVar[Level] = "turn"
+    modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
+    higher_is_better: ClassVar[bool | None] = True
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @abstractmethod
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        """The score of one example, all of whose `needs` are met."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a system's value is computed from pooled statistics instead of as the mean of its turns."""
+        return False
+
+    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Statistic:
+        """What this example adds to its system's pooled value."""
+        raise NotImplementedError(f"{self.name} has no pooled value")
+
+    def pool(self, total: Any) -> float | None:
+        """The value of pooled statistics."""
+        raise NotImplementedError(f"{self.name} has no pooled value")
+
+    def options(self) -> dict[str, object]:
+        """The options in force, by name, without those that the metric's own name already fixes."""
+        from turnwise.metrics.registry import preset_of
+
+        fixed = {"name", "mode", *preset_of(self.name)}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in fixed}
+
+    def unmet_need(self, example: Example) -> str | None:
+        """Why this example cannot be judged, in a few words, or None."""
+        for need in sorted(self.needs):
+            if not getattr(example, need):
+                return f"no {need}"
+        return None
+
+    def score(
+        self,
+        *,
+        response: str,
+        context: Sequence[str] = (),
+        references: Sequence[str] = (),
+        facts: Sequence[str] = (),
+    ) -> Score:
+        """Judge one response given as plain text."""
+        example = Example(response=response, context=tuple(context), references=tuple(references), facts=tuple(facts))
+        unmet = self.unmet_need(example)
+        return Score(None, note=unmet) if unmet else self.judge(example)

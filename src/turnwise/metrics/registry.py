@@ -1,0 +1,200 @@
+"""Every metric by name: how `NAME:mode[key=value]` becomes a metric, and which names a group stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar
+
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric, Mode
+
+# One module per published system or family of baselines; importing it registers its metrics.
+MODULES = (
+    "turnwise.metrics.surface",
+    "turnwise.metrics.overlap",
+    "turnwise.metrics.meteor",
+)
+ENTRY_POINT = "turnwise.metrics"
+
+M = TypeVar("M", bound=Metric)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A registered name: its class, and the options that the name itself fixes (`bleu-2` fixes n = 2)."""
+
+    name: str
+    cls: type[Metric]
+    preset: Mapping[str, object]
+
+
+_entries: dict[str, Entry] = {}
+
+
+def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], type[M]]:
+    """Class decorator: offer a metric class under each name, with the options that name fixes."""
+
+    def add(cls: type[M]) -> type[M]:
+        for name, preset in names.items():
+            _entries[name] = Entry(name, cls, preset)
+        return cls
+
+    return add
+
+
+@cache
+def _load_modules() -> None:
+    for module in MODULES:
+        importlib.import_module(module)
+    for plugin in entry_points(group=ENTRY_POINT):
+        plugin.load()
+
+
+def entries() -> dict[str, Entry]:
+    """All metrics, in the order in which they are listed to people."""
+    _load_modules()
+    return _entries
+
+
+def preset_of(name: str) -> Mapping[str, object]:
+    """The options that a registered name fixes."""
+    return _entries[name].preset if name in _entries else {}
+
+
+def option_types(entry: Entry) -> dict[str, Any]:
+    """The options that a user may set on a metric, with their types."""
+    hints = typing.get_type_hints(entry.cls)
+    hidden = {"name", "mode", *entry.preset}
+    return {f.name: hints[f.name] for f in dataclasses.fields(entry.cls) if f.name not in hidden}
+
+
+# --- the request language -------------------------------------------------------------------------------
+
+_REQUEST = re.compile(r"(?P<name>[^:\[\]]+)(?::(?P<mode>[^\[\]]+))?(?:\[(?P<options>.*)\])?", re.DOTALL)
+
+
+def split_list(text: str) -> list[str]:
+    """Split on commas that stand outside brackets.
+
+    >>> split_list("usr, bleu-4[corpus=true,n=2],f1")
+    ['usr', 'bleu-4[corpus=true,n=2]', 'f1']
+    """
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [part.strip() for part in (*parts, current) if part.strip()]
+
+
+def load_metric(request: str) -> Metric:
+    """The metric that a request such as `f1`, `f1:released` or `bleu-4[corpus=true]` asks for."""
+    match = _REQUEST.fullmatch(request.strip())
+    if match is None:
+        raise TurnwiseError(f"metric '{request}': write NAME, NAME:mode or NAME[key=value,key=value]")
+    name = match["name"].strip()
+    entry = entries().get(name)
+    if entry is None:
+        raise TurnwiseError(f"metric '{name}' is not known{_closest(name, entries())}; see 'turnwise list metrics'")
+    mode = match["mode"] or "recommended"
+    if mode not in entry.cls.modes:
+        offered = ", ".join(entry.cls.modes)
+        raise TurnwiseError(f"metric '{name}' has no mode '{mode}'; it has: {offered}")
+    options = dict(_parse_option(entry, item) for item in split_list(match["options"] or ""))
+    try:
+        return entry.cls(name=name, mode=typing.cast(Mode, mode), **entry.preset, **options)
+    except ValueError as problem:
+        raise TurnwiseError(f"metric '{request}': {problem}") from None
+
+
+def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
+    known = option_types(entry)
+    key, equals, text = (part.strip() for part in item.partition("="))
+    if not equals:
+        raise TurnwiseError(f"metric '{entry.name}': option '{item}' has no value; write {item}=VALUE")
+    if key not in known:
+        offered = ", ".join(known) or "none"
+        raise TurnwiseError(f"metric '{entry.name}' has no option '{key}'; its options: {offered}")
+    try:
+        return key, _coerce(text, known[key])
+    except ValueError as problem:
+        raise TurnwiseError(f"metric '{entry.name}': option {key}={text}: {problem}") from None
+
+
+def _coerce(text: str, wanted: Any) -> Any:
+    """The value of an option's text, by the type that the metric declares for it."""
+    if isinstance(wanted, types.UnionType):
+        wanted = next(choice for choice in typing.get_args(wanted) if choice is not type(None))
+    if wanted is bool:
+        if text.lower() not in {"true", "false"}:
+            raise ValueError("write true or false")
+        return text.lower() == "true"
+    if wanted is int or wanted is float:
+        try:
+            return wanted(text)
+        except ValueError:
+            raise ValueError(f"write {'a whole number' if wanted is int else 'a number'}") from None
+    if typing.get_origin(wanted) is Literal:
+        choices = typing.get_args(wanted)
+        if text not in choices:
+            raise ValueError(f"choose one of {', '.join(map(str, choices))}")
+        return text
+    return text
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+# --- groups ---------------------------------------------------------------------------------------------
+
+CLASSIC = (
+    *("length", "distinct-1", "distinct-2", "f1"),
+    *("bleu-1", "bleu-2", "bleu-3", "bleu-4", "rouge-l", "meteor"),
+)
+# A group is filtered by what the file offers; a metric asked for by name is not.
+GROUPS: dict[str, Callable[[], Sequence[str]]] = {
+    "classic": lambda: CLASSIC,
+    "default": lambda: CLASSIC,
+    "all": lambda: tuple(entries()),
+}
+
+
+def expand(requests: str | Iterable[str], offered: frozenset[str]) -> dict[str, Metric]:
+    """Requested strings to metrics, keyed verbatim; groups give those whose needs are among `offered`."""
+    wanted = split_list(requests) if isinstance(requests, str) else list(requests)
+    chosen: dict[str, Metric] = {}
+    for request in wanted:
+        if request in GROUPS:
+            candidates = {name: load_metric(name) for name in GROUPS[request]()}
+            chosen |= {n: m for n, m in candidates.items() if m.needs <= offered and n not in chosen}
+        else:
+            chosen.setdefault(request, load_metric(request))
+    if not chosen:
+        raise TurnwiseError("no metric to compute: ask for one with --metrics; see 'turnwise list metrics'")
+    return chosen
+
+
+def signature(request: str, metric: Metric) -> str:
+    """Everything that determines a metric's numbers, in one line that can be quoted in a paper."""
+    from turnwise import __version__
+
+    facts = [request.partition("[")[0].partition(":")[0], f"mode:{metric.mode}"]
+    facts += [f"{key}:{_show(value)}" for key, value in metric.options().items()]
+    return "|".join([*facts, f"turnwise:{__version__}"])
+
+
+def _show(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

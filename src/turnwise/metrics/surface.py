@@ -1,0 +1,97 @@
+"""What can be said of a response without reading anything else: how long it is and how varied its words are."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Metric, Mode, Score
+from turnwise.metrics.registry import register
+from turnwise.text.counts import Counts, Moments
+from turnwise.text.ngrams import joined_ngrams
+from turnwise.text.tokenise import lower_words
+
+
+@register({"length": {}})
+@dataclass(frozen=True, kw_only=True)
+class Length(Metric):
+    """Words between spaces. It has no better end, and yet it follows human ratings closely."""
+
+    summary: ClassVar[str] = "number of words in the response"
+    cite: ClassVar[str] = "none: the baseline that every other metric should beat"
+    higher_is_better: ClassVar[bool | None] = None
+    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(float(len(example.response.split())))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramMetric(Metric):
+    """A value of the n-grams of one response, or of all the responses of a system together."""
+
+    n: int
+
+    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
+
+    @abstractmethod
+    def grams(self, text: str) -> list[str]:
+        """The n-grams of one response."""
+
+    @abstractmethod
+    def value(self, moments: Moments) -> float | None:
+        """The value of counted n-grams; None where there are none."""
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        value = self.pool(self.statistic(example))
+        return Score(value, note=None if value is not None else f"fewer than {self.n} words")
+
+    @property
+    def pooled(self) -> bool:
+        return True
+
+    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Counts:
+        return Counts.of(self.grams(example.response))
+
+    def pool(self, total: Counts) -> float | None:
+        return self.value(total.moments)
+
+
+@register({"distinct-1": {"n": 1}, "distinct-2": {"n": 2}})
+@dataclass(frozen=True, kw_only=True)
+class Distinct(NgramMetric):
+    """Released: the whitespace words of USL-H's scorer. Recommended: lower-case words of our tokeniser."""
+
+    summary: ClassVar[str] = "different n-grams as a share of all n-grams"
+    cite: ClassVar[str] = "Li et al. 2016, A Diversity-Promoting Objective Function for Neural Conversation Models"
+
+    def grams(self, text: str) -> list[str]:
+        return joined_ngrams(text.split() if self.mode == "released" else lower_words(text), self.n)
+
+    def value(self, moments: Moments) -> float | None:
+        return moments.distinct_ratio()
+
+
+@register({"entropy-1": {"n": 1}, "entropy-2": {"n": 2}, "entropy-3": {"n": 3}})
+@dataclass(frozen=True, kw_only=True)
+class Entropy(NgramMetric):
+    """Released: words between single spaces, and a response of up to n words is one n-gram, whole."""
+
+    summary: ClassVar[str] = "entropy of the n-grams, in nats"
+    cite: ClassVar[str] = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue"
+    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def grams(self, text: str) -> list[str]:
+        if self.mode == "recommended":
+            return joined_ngrams(lower_words(text), self.n)
+        if not text:
+            return []
+        tokens = text.split(" ")
+        return [text] if len(tokens) <= self.n else joined_ngrams(tokens, self.n)
+
+    def value(self, moments: Moments) -> float | None:
+        return moments.entropy()

@@ -1,0 +1,54 @@
+"""The request language: NAME, NAME:mode, NAME[key=value], lists and groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.registry import CLASSIC, expand, load_metric, signature, split_list
+
+
+def test_a_name_a_mode_and_options() -> None:
+    metric = load_metric("bleu-4:released[corpus=true]")
+    assert (metric.name, metric.mode) == ("bleu-4", "released")
+    assert metric.options()["corpus"] is True
+
+
+def test_commas_split_only_outside_brackets() -> None:
+    assert split_list("f1, bleu-4[corpus=true,x=1] ,,length") == ["f1", "bleu-4[corpus=true,x=1]", "length"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("blue-4", "did you mean 'bleu-4'"),
+        ("nonsense", "turnwise list metrics"),
+        ("f1:print", "no mode 'print'"),
+        ("bleu-4[corpus]", "write corpus=VALUE"),
+        ("bleu-4[corpus=maybe]", "true or false"),
+        ("bleu-4[size=3]", "no option 'size'"),
+        ("bleu-4[", "write NAME"),
+        ("meteor:released", "METEOR 1.5"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_answered_in_one_line(request_: str, words: str) -> None:
+    with pytest.raises(TurnwiseError) as caught:
+        load_metric(request_)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_group_gives_only_what_the_file_has_the_needs_of() -> None:
+    assert list(expand("classic", frozenset())) == ["length", "distinct-1", "distinct-2"]
+    assert list(expand("classic", frozenset({"references", "context"}))) == list(CLASSIC)
+
+
+def test_a_metric_asked_for_by_name_stays_whatever_the_file_has() -> None:
+    assert list(expand("f1:released,classic", frozenset())) == ["f1:released", "length", "distinct-1", "distinct-2"]
+
+
+def test_the_signature_tells_everything_that_the_numbers_depend_on() -> None:
+    plain, corpus = (signature(name, load_metric(name)) for name in ("bleu-4", "bleu-4[corpus=true]"))
+    assert plain != corpus
+    assert plain.startswith("bleu-4|mode:recommended|")
+    assert "turnwise:" in plain
