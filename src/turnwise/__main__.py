@@ -1,0 +1,5 @@
+"""`python -m turnwise`."""
+
+from turnwise.cli import main
+
+main()

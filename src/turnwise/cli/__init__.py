@@ -1,0 +1,26 @@
+"""The command line: parse, call a verb, print. Nothing is computed here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from turnwise.errors import TurnwiseError
+
+
+def main() -> None:
+    """Entry point of the `turnwise` command; exit statuses are part of the interface."""
+    from turnwise.cli.app import app
+
+    try:
+        app()
+    except TurnwiseError as problem:
+        sys.stderr.write(f"turnwise: {problem}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("turnwise: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

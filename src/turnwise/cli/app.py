@@ -1,0 +1,279 @@
+"""Every command of `turnwise`, one function each; heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.errors import TurnwiseError
+
+if TYPE_CHECKING:
+    from turnwise.verbs.compare import Gate
+
+app = typer.Typer(
+    name="turnwise",
+    help="Is this reply any good, and how sure are we? Automatic evaluation of open-domain dialogue.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # square brackets in our help are our own, not markup
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class Levels(StrEnum):
+    """At which level metrics are correlated with ratings."""
+
+    turn = "turn"
+    dialogue = "dialogue"
+    system = "system"
+    all = "all"
+
+
+class Listed(StrEnum):
+    """What `turnwise list` lists."""
+
+    metrics = "metrics"
+    formats = "formats"
+
+
+Files = Annotated[
+    list[str], typer.Argument(help="Files, folders or globs; '-' reads standard input.", show_default=False)
+]
+Metrics = Annotated[
+    str,
+    typer.Option("--metrics", "-m", help="Comma-separated metrics or groups: NAME, NAME:mode, NAME[key=value]."),
+]
+Corpus = Annotated[str | None, typer.Option(help="Read an authors' release format; see 'turnwise list formats'.")]
+Map = Annotated[
+    str | None,
+    typer.Option("--map", help="Columns by field: response=reply,context=history,ratings.Overall=score."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
+Seed = Annotated[int, typer.Option(help="Seed of every resampling.")]
+Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
+Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from turnwise import __version__
+
+        typer.echo(f"turnwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def score(
+    files: Files,
+    metrics: Metrics = "default",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
+    format: Printed = Format.table,
+    corpus: Corpus = None,
+    map: Map = None,
+    strict: Strict = False,
+    seed: Seed = 0,
+) -> None:
+    """Score every response, dialogue and system of one or more files."""
+    from turnwise.cli import show
+    from turnwise.verbs.evaluate import evaluate
+
+    with show.progress("scoring") as tick:
+        result = evaluate(
+            files, metrics, corpus=corpus, mapping=parse_map(map), strict=strict, seed=seed, progress=tick
+        )
+    show.problems(result.problems)
+    if out is not None:
+        with show.working("saving the results"):
+            result.save(out)
+        show.note(f"results are in {out}/")
+    if report is not None:
+        with show.working("making the report"):
+            result.report(report)
+        show.note(f"report: {report}")
+    show.scores(result, format.value)
+
+
+@app.command()
+def compare(
+    files: Files,
+    metrics: Metrics = "default",
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare every other system with this one instead of every pair.")
+    ] = None,
+    fail_if_worse: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC@MARGIN",
+            help="Exit with 1 if a system is worse than the baseline by more than the margin. Repeatable.",
+        ),
+    ] = None,
+    format: Printed = Format.table,
+    corpus: Corpus = None,
+    map: Map = None,
+    strict: Strict = False,
+    seed: Seed = 0,
+) -> None:
+    """Say which systems differ, by how much, and how sure that is; gate a release on it."""
+    from turnwise.cli import show
+    from turnwise.metrics.registry import split_list
+    from turnwise.verbs.compare import compare as run
+
+    gates = [_parse_gate(text) for text in fail_if_worse or ()]
+    if gates and baseline is None:
+        raise TurnwiseError("--fail-if-worse needs a baseline to be worse than; add --baseline SYSTEM")
+    wanted = split_list(metrics)
+    if metrics == "default" and gates:
+        wanted = []
+    wanted += [gate.metric for gate in gates if gate.metric not in wanted]
+    with show.progress("comparing") as tick:
+        result = run(
+            files,
+            metrics=wanted,
+            baseline=baseline,
+            corpus=corpus,
+            mapping=parse_map(map),
+            strict=strict,
+            seed=seed,
+            progress=tick,
+        )
+    show.problems(result.problems)
+    show.notes(result.notes)
+    show.comparison(result, format.value)
+    failures = [line for gate in gates for line in gate.failures(result)]
+    for line in failures:
+        show.note(f"gate failed: {line}")
+    if failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def metaeval(
+    files: Files,
+    metrics: Metrics = "default",
+    qualities: Qualities = None,
+    exclude_system: Annotated[
+        list[str] | None, typer.Option(help="Leave a system out of the correlations. Repeatable.")
+    ] = None,
+    level: Annotated[Levels, typer.Option(help="Correlate turns, dialogue means or system means.")] = Levels.turn,
+    format: Printed = Format.table,
+    corpus: Corpus = None,
+    map: Map = None,
+    strict: Strict = False,
+    seed: Seed = 0,
+) -> None:
+    """Correlate metrics with human ratings: how far can each metric be trusted?"""
+    from turnwise.cli import show
+    from turnwise.verbs.metaevaluate import metaevaluate
+
+    with show.progress("scoring") as tick:
+        result = metaevaluate(
+            files,
+            metrics,
+            qualities=_names(qualities),
+            exclude_systems=exclude_system or (),
+            level=level.value,
+            corpus=corpus,
+            mapping=parse_map(map),
+            strict=strict,
+            seed=seed,
+            progress=tick,
+        )
+    show.problems(result.problems)
+    show.notes(result.notes)
+    show.meta(result, format.value)
+
+
+@app.command()
+def agreement(
+    files: Files,
+    qualities: Qualities = None,
+    format: Printed = Format.table,
+    corpus: Corpus = None,
+    map: Map = None,
+    strict: Strict = False,
+    seed: Seed = 0,
+) -> None:
+    """Say how far the raters agree with each other, in every form that papers report."""
+    from turnwise.cli import show
+    from turnwise.verbs.agree import agreement as run
+
+    with show.working("comparing raters"):
+        result = run(
+            files,
+            qualities=_names(qualities),
+            corpus=corpus,
+            mapping=parse_map(map),
+            strict=strict,
+            seed=seed,
+        )
+    show.problems(result.problems)
+    show.agreement(result, format.value)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.metrics,
+    format: Printed = Format.table,
+) -> None:
+    """List the metrics, or the file formats that can be read."""
+    from turnwise.cli import show
+
+    if what is Listed.metrics:
+        show.metric_list(format.value)
+    else:
+        show.format_list(format.value)
+
+
+def parse_map(text: str | None) -> dict[str, str]:
+    """`response=reply,context=history` as a mapping from our fields to the file's columns."""
+    mapping: dict[str, str] = {}
+    for item in (text or "").split(","):
+        if not item.strip():
+            continue
+        field, equals, column = (part.strip() for part in item.partition("="))
+        if not (field and equals and column):
+            raise TurnwiseError(f"--map: '{item}' is not FIELD=COLUMN; write for example response=reply")
+        mapping[field] = column
+    return mapping
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def _parse_gate(text: str) -> Gate:
+    from turnwise.verbs.compare import Gate
+
+    metric, at, margin = text.rpartition("@")
+    try:
+        if not at or float(margin) < 0:
+            raise ValueError
+        return Gate(metric, float(margin))
+    except ValueError:
+        raise TurnwiseError(
+            f"--fail-if-worse: '{text}' is not METRIC@MARGIN with a margin of 0 or more; write for example f1@0.02"
+        ) from None

@@ -1,0 +1,249 @@
+"""What a person sees: tables on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from turnwise.engine.summarise import SystemValue
+    from turnwise.verbs.agree import Agreement
+    from turnwise.verbs.compare import Comparison
+    from turnwise.verbs.evaluate import Result
+    from turnwise.verbs.metaevaluate import MetaEvaluation, MetaRow
+
+# A file with a million bad rows should still leave the terminal readable.
+MOST_PROBLEMS = 20
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Iterator[None] | None]:
+    """A counter on stderr that is advanced with `next`; none where stderr is not a terminal."""
+    if not err.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def ticks() -> Iterator[None]:
+            while True:
+                bar.advance(task)
+                yield
+
+        yield ticks()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something without steps goes on."""
+    if not err.is_terminal:
+        yield
+        return
+    with err.status(what):
+        yield
+
+
+def note(line: str) -> None:
+    """One line on stderr."""
+    err.print(Text(line), soft_wrap=True)
+
+
+def notes(lines: Iterable[str]) -> None:
+    """Remarks on how a result was made."""
+    for line in lines:
+        note(f"note: {line}")
+
+
+def problems(lines: Sequence[str]) -> None:
+    """What could not be used, one clear line each."""
+    for line in lines[:MOST_PROBLEMS]:
+        err.print(Text.assemble(("warning: ", "yellow"), line), soft_wrap=True)
+    if len(lines) > MOST_PROBLEMS:
+        note(f"... and {len(lines) - MOST_PROBLEMS:,} more; --format json has each row's error")
+
+
+def scores(result: Result, form: str) -> None:
+    """The systems with their intervals; every turn in JSON and CSV."""
+    if form == "json":
+        _json(result.to_dict())
+    elif form == "csv":
+        out.file.write(result.turns.write_csv())
+    else:
+        out.print(_systems_table(result))
+        bad = sum(item.row.error is not None for item in result.judged)
+        turns, systems = len(result.judged), len({value.system for value in result.system_values})
+        tail = f", {bad} not scored" if bad else ""
+        note(f"{turns:,} turns, {systems} system{'s' * (systems != 1)}{tail}; each value with its 95 % interval")
+
+
+def _systems_table(result: Result) -> Table:
+    systems = list(dict.fromkeys(value.system for value in result.system_values))
+    values = {(value.system, value.metric): value for value in result.system_values}
+    # With many systems the interval goes under the value; wrapping by chance would break it in the middle.
+    apart = "\n" if 16 + 24 * len(systems) > out.width else " "
+    # The longer side goes down the page: many metrics and few systems fit a terminal better that way round.
+    table = _table("Systems", ("metric",))
+    for system in systems:
+        table.add_column(Text(system), justify="right")
+    for key, metric in result.metrics.items():
+        arrow = {True: "↑", False: "↓", None: " "}[metric.higher_is_better]
+        cells = [_value(values[system, key], apart) for system in systems]
+        table.add_row(Text(f"{key} {arrow}"), *cells)
+    return table
+
+
+def comparison(result: Comparison, form: str) -> None:
+    """Differences between systems, with verdicts."""
+    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+        return
+    baselines = {row.baseline for row in result.rows}
+    one = len(baselines) == 1
+    title = f"Compared with {baselines.pop()}" if one else "Compared with each other"
+    table = _table(title, ("metric", "system", *(() if one else ("against",))), ("diff.", "95 % interval", "p"))
+    table.add_column("verdict", no_wrap=True)
+    colours = {"better": "green", "worse": "red"}
+    for row in result.rows:
+        table.add_row(
+            *map(Text, (row.metric, row.system, *(() if one else (row.baseline,)))),
+            _number(row.difference, signed=True),
+            _interval(row.low, row.high, signed=True),
+            _p(row.p),
+            Text(row.verdict, style=colours.get(row.verdict, "")),
+        )
+    out.print(table)
+
+
+def meta(result: MetaEvaluation, form: str) -> None:
+    """Correlations with human ratings."""
+    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+        return
+    groups: dict[tuple[str, str, str], list[MetaRow]] = {}
+    for row in result.rows:
+        groups.setdefault((row.corpus, row.level, row.quality), []).append(row)
+    for (corpus, level, quality), rows in groups.items():
+        title = f"{corpus} · {quality} · {level} level, n = {max(row.n for row in rows)}"
+        table = _table(title, ("metric",), ("Spearman", "95 % interval", "p", "Pearson", "p", "Kendall"))
+        for row in sorted(rows, key=lambda row: -2.0 if row.spearman is None else row.spearman, reverse=True):
+            table.add_row(
+                Text(row.metric),
+                _number(row.spearman, signed=True),
+                _interval(row.spearman_low, row.spearman_high, signed=True),
+                _p(row.p_spearman),
+                _number(row.pearson, signed=True),
+                _p(row.p_pearson),
+                _number(row.kendall, signed=True),
+            )
+        out.print(table)
+
+
+def agreement(result: Agreement, form: str) -> None:
+    """Agreement between raters."""
+    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+        return
+    numbers = ("value", "95 % interval", "items", "raters")
+    table = _table("Agreement between raters", ("quality", "method"), numbers)
+    previous = None
+    for row in result.rows:
+        if previous is not None and row.quality != previous:
+            table.add_section()
+        label = Text(row.quality if row.quality != previous else "")
+        interval = _interval(row.low, row.high)
+        table.add_row(label, Text(row.method), _number(row.value), interval, str(row.n_items), str(row.n_raters))
+        previous = row.quality
+    out.print(table)
+
+
+def metric_list(form: str) -> None:
+    """Every registered metric with what it is and needs."""
+    from turnwise.metrics.catalogue import catalogue
+
+    rows = catalogue()
+    if _machine_readable(rows, form, whole={"metrics": rows}):
+        return
+    table = _table("Metrics", ("name", "what", "needs", "modes", "options"))
+    for row in rows:
+        needs = row["needs"].removeprefix("response").removeprefix(", ")
+        modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
+        table.add_row(*map(Text, (row["name"], row["summary"], needs, modes, row["options"])))
+    out.print(table)
+    note("asked for as NAME, NAME:mode or NAME[option=value]; groups: classic, default, all; more with --format json")
+
+
+def format_list(form: str) -> None:
+    """Every file format that can be read."""
+    from turnwise.io.formats import format_table
+
+    rows = format_table()
+    if _machine_readable(rows, form, whole={"formats": rows}):
+        return
+    shown = [name for name in rows[0] if name != "cite"]
+    table = _table("Formats", shown)
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in shown))
+    out.print(table)
+
+
+def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, collapse_padding=True)
+    for name in words:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:
+    """Print as JSON or CSV if asked; says whether it did."""
+    if form == "json":
+        _json(whole)
+    elif form == "csv":
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return form in {"json", "csv"}
+
+
+def _json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _value(value: SystemValue, apart: str) -> Text:
+    text = Text(_number(value.value), style="bold")
+    interval = _interval(value.low, value.high)
+    return text.append(apart + interval, style="not bold dim") if interval else text
+
+
+def _interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    if low is None or high is None:
+        return ""
+    # A dash between signed numbers would read as a minus.
+    between = " to " if signed or low < 0 else "–"
+    return f"{_number(low, signed=signed)}{between}{_number(high, signed=signed)}"
+
+
+def _number(value: float | None, *, signed: bool = False) -> str:
+    if value is None:
+        return "–"
+    digits = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+    return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
+
+
+def _p(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") or "0"

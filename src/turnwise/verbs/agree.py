@@ -1,0 +1,117 @@
+"""`agreement`: how far the raters agree with each other, in every form that the papers report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnwise.dialogue import Example
+from turnwise.engine.local import cluster_key
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import describe
+from turnwise.stats import agreement as forms
+from turnwise.verbs.evaluate import rows_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """One form of agreement on one quality."""
+
+    quality: str
+    method: str
+    n_items: int
+    n_raters: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass
+class Agreement:
+    """Agreement of the raters, and what could not be read."""
+
+    rows: list[AgreementRow]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise agreement --format json`."""
+        return {"rows": [asdict(row) for row in self.rows]}
+
+
+def agreement(
+    source: object,
+    *,
+    qualities: Sequence[str] | None = None,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+) -> Agreement:
+    """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas."""
+    problems, rated = [], []
+    for row in rows_of(source, corpus=corpus, mapping=mapping):
+        if row.example is None:
+            if strict:
+                raise TurnwiseError(describe(row))
+            problems.append(describe(row))
+        elif row.example.ratings:
+            rated.append(row.example)
+    rated = _one_per_dialogue(rated)
+    known = list(dict.fromkeys(quality for example in rated for quality in example.ratings))
+    chosen = [quality for quality in known if qualities is None or quality in qualities]
+    if not chosen:
+        names = ", ".join(known) or "none"
+        raise TurnwiseError(f"no ratings to compare; the qualities that are rated: {names}")
+    rows = [row for quality in chosen for row in _rows(quality, rated, seed)]
+    if not rows:
+        raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")
+    return Agreement(rows, problems)
+
+
+def _one_per_dialogue(examples: list[Example]) -> list[Example]:
+    """Ratings of a whole dialogue stand on each of its turns; they are one judgement, and count once."""
+    kept: dict[object, Example] = {}
+    for position, example in enumerate(examples):
+        whole = example.rated == "dialogue"
+        kept.setdefault((example.system, example.dialogue_id) if whole else position, example)
+    return list(kept.values())
+
+
+def _rows(quality: str, examples: list[Example], seed: int) -> list[AgreementRow]:
+    items = [example for example in examples if len(example.ratings.get(quality, ())) > 0]
+    slots = max((len(example.ratings[quality]) for example in items), default=0)
+    if slots < 2:
+        return []
+    ratings = np.full((len(items), slots), np.nan)
+    raters = np.full((len(items), slots), None, dtype=object)
+    for position, example in enumerate(items):
+        given = example.ratings[quality]
+        ratings[position, : len(given)] = [np.nan if rating is None else rating for rating in given]
+        names = example.raters or [f"#{slot + 1}" for slot in range(len(given))]
+        raters[position, : len(given)] = names
+    clusters = np.array([cluster_key(example) for example in items], dtype=np.int64)
+    named = all(example.raters for example in items)
+    rows = []
+    for form in forms.FORMS:
+        # Without names a slot is all there is to go by, and pairs of raters are the pairs of slots again.
+        if not named and form.startswith("rater-pairs"):
+            continue
+        try:
+            found = forms.agreement(form, ratings, raters if named else None, clusters, seed=seed)
+        except ValueError as problem:
+            raise TurnwiseError(f"ratings of {quality}: {problem}; each rater may rate an item once") from None
+        rows.append(AgreementRow(quality, form, found.n_items, found.n_raters, found.value, found.low, found.high))
+    return rows

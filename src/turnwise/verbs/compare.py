@@ -1,0 +1,259 @@
+"""`compare`: which system is better, on which metric, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.engine.local import Judged, cluster_key, context_key
+from turnwise.engine.summarise import Summary, leave_one_out
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import file_stem
+from turnwise.metrics.base import Metric
+from turnwise.stats import significance
+from turnwise.stats.jackknife import jackknife_comparison
+from turnwise.verbs.evaluate import Result, evaluate
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SIGNIFICANT = 0.05
+# Systems are compared context by context when at least this share of each one's contexts is common to both.
+SHARED = 0.5
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """One system against another on one metric: system minus baseline."""
+
+    metric: str
+    system: str
+    baseline: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    verdict: str
+
+
+@dataclass
+class Comparison:
+    """The differences, how they were tested, and what could not be read."""
+
+    rows: list[CompareRow]
+    metrics: dict[str, Metric]
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise compare --format json`."""
+        return {"rows": [asdict(row) for row in self.rows]}
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition for a release: no system may be worse than the baseline by more than a margin."""
+
+    metric: str
+    margin: float
+
+    def failures(self, comparison: Comparison) -> list[str]:
+        """One line per system whose whole interval lies beyond the margin on the worse side."""
+        higher_is_better = comparison.metrics[self.metric].higher_is_better
+        if higher_is_better is None:
+            raise TurnwiseError(f"--fail-if-worse: {self.metric} has no better or worse; gate on another metric")
+        sign = 1.0 if higher_is_better else -1.0
+        failed = []
+        for row in comparison.rows:
+            if row.metric != self.metric or row.low is None or row.high is None:
+                continue
+            best_case = max(sign * row.low, sign * row.high)
+            if best_case < -self.margin:
+                failed.append(
+                    f"{row.system} is worse than {row.baseline} on {self.metric}: difference "
+                    f"{row.difference:+.4f}, 95 % interval [{row.low:+.4f}, {row.high:+.4f}], margin {self.margin:g}"
+                )
+        return failed
+
+
+def compare(
+    *sources: object,
+    metrics: str | Iterable[str] = "default",
+    baseline: str | None = None,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    progress: Iterator[None] | None = None,
+) -> Comparison:
+    """Compare systems pairwise, or each with a baseline, on the contexts that they share.
+
+    Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
+    """
+    result = _evaluate_all(sources, metrics, corpus, mapping, strict, seed, progress)
+    judged, notes = _label_by_source(result.judged)
+    systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
+    pairs = _pairs(systems, baseline)
+    rows: list[CompareRow] = []
+    for key, metric in result.metrics.items():
+        compared = [_compare(key, metric, judged, *pair, seed=seed) for pair in pairs]
+        rows += compared if baseline is not None else _holm_corrected(compared)
+    rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
+    if baseline is None and len(pairs) > 1:
+        notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
+    return Comparison(rows, result.metrics, notes, result.problems)
+
+
+def _evaluate_all(
+    sources: tuple[object, ...],
+    metrics: str | Iterable[str],
+    corpus: str | None,
+    mapping: Mapping[str, str] | None,
+    strict: bool,
+    seed: int,
+    progress: Iterator[None] | None,
+) -> Result:
+    """One result over all sources. Paths are read together; other sources one by one, named by their position."""
+    if not sources:
+        raise TurnwiseError("nothing to compare: give one source with several systems, or several sources")
+    if all(isinstance(source, str | Path) for source in sources):
+        sources = (list(sources),)
+    options: dict[str, Any] = {"corpus": corpus, "mapping": mapping, "strict": strict, "seed": seed}
+    results = [evaluate(source, metrics, progress=progress, **options) for source in sources]
+    if len(results) == 1:
+        return results[0]
+    judged = [
+        Judged(replace(item.row, file=f"source {position}"), item.scores)
+        for position, result in enumerate(results, start=1)
+        for item in result.judged
+    ]
+    shared = {key: metric for key, metric in results[0].metrics.items() if all(key in r.metrics for r in results)}
+    problems = [line for result in results for line in result.problems]
+    return replace(results[0], metrics=shared, judged=judged, problems=problems)
+
+
+def _label_by_source(judged: list[Judged]) -> tuple[list[Judged], list[str]]:
+    """Two files that name the same one system are two versions of it: tell them apart by file."""
+    systems = {item.row.example.system for item in judged if item.row.example}
+    files = list(dict.fromkeys(item.row.file for item in judged if item.row.example))
+    if len(systems) > 1 or len(files) < 2:
+        return judged, []
+    stems = [file_stem(file) for file in files]
+    names = dict(zip(files, stems if len(set(stems)) == len(stems) else files, strict=True))
+    renamed = [
+        Judged(replace(item.row, example=replace(item.row.example, system=names[item.row.file])), item.scores)
+        for item in judged
+        if item.row.example
+    ]
+    only = systems.pop()
+    return renamed, [f"every row names the same system ({only}); the files are compared instead"]
+
+
+def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
+    if baseline is not None:
+        if baseline not in systems:
+            raise TurnwiseError(f"baseline '{baseline}' is not in the input; its systems: {', '.join(systems)}")
+        systems = [*(system for system in systems if system != baseline), baseline]
+    if len(systems) < 2:
+        found = ", ".join(systems) or "none"
+        raise TurnwiseError(f"comparing needs two systems; found: {found}. Set the field system, or give two files")
+    if baseline is not None:
+        return [(system, baseline) for system in systems[:-1]]
+    return list(combinations(systems, 2))
+
+
+def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseline: str, *, seed: int) -> CompareRow:
+    mine, theirs = (
+        [
+            item
+            for item in judged
+            if item.row.example and item.row.example.system == name and item.scores[key].value is not None
+        ]
+        for name in (system, baseline)
+    )
+    if not mine or not theirs:
+        return CompareRow(key, system, baseline, None, None, None, None, "")
+    if metric.pooled:
+        return _compare_pooled(key, metric, mine, theirs, system, baseline)
+    ours, others = _by_context(mine, key), _by_context(theirs, key)
+    shared = [context for context in ours if context in others]
+    paired = len(shared) >= 2 and len(shared) >= SHARED * max(len(ours), len(others))
+    if paired:
+        a, b = (np.array([np.mean(side[context]) for context in shared]) for side in (ours, others))
+        clusters = _clusters_of(mine, shared)
+        found = significance.paired_bootstrap(a, b, clusters, seed=seed)
+        p = significance.sign_flip_test(a, b, clusters, seed=seed)
+    else:
+        (a, clusters_a), (b, clusters_b) = _values(mine, key), _values(theirs, key)
+        found = significance.unpaired_bootstrap(a, b, clusters_a, clusters_b, seed=seed)
+        p = significance.label_permutation_test(a, b, clusters_a, clusters_b, seed=seed)
+    if found is None:
+        return CompareRow(key, system, baseline, float(a.mean() - b.mean()), None, None, None, "")
+    return CompareRow(key, system, baseline, found.difference, found.low, found.high, p, "")
+
+
+def _compare_pooled(
+    key: str, metric: Metric, mine: list[Judged], theirs: list[Judged], system: str, baseline: str
+) -> CompareRow:
+    """Pooled values have no turn to pair: the same blocks of contexts are left out on both sides."""
+    summary = Summary({key: metric})
+    for item in (*mine, *theirs):
+        summary.add(Judged(item.row, {key: item.scores[key]}))
+    values = {value.system: value.value for value in summary.system_values(seed=0)}
+    ours, others = values[system], values[baseline]
+    if ours is None or others is None:
+        return CompareRow(key, system, baseline, None, None, None, None, "")
+    left_out = [leave_one_out(metric, summary.pooled[name, key]) for name in (system, baseline)]
+    blocks = sorted(left_out[0].keys() | left_out[1].keys())
+    differences = np.array([left_out[0].get(b, ours) - left_out[1].get(b, others) for b in blocks])
+    found = jackknife_comparison(differences, ours - others)
+    if found is None:
+        return CompareRow(key, system, baseline, ours - others, None, None, None, "")
+    return CompareRow(key, system, baseline, found.difference, found.low, found.high, found.p, "")
+
+
+def _by_context(judged: list[Judged], key: str) -> dict[int, list[float]]:
+    values: dict[int, list[float]] = {}
+    for item in judged:
+        value = item.scores[key].value
+        if item.row.example and value is not None:
+            values.setdefault(context_key(item.row.example), []).append(value)
+    return values
+
+
+def _clusters_of(judged: list[Judged], contexts: list[int]) -> NDArray[np.int64]:
+    clusters = {context_key(item.row.example): cluster_key(item.row.example) for item in judged if item.row.example}
+    return np.array([clusters[context] for context in contexts], dtype=np.int64)
+
+
+def _values(judged: list[Judged], key: str) -> tuple[Floats, NDArray[np.int64]]:
+    values = np.array([item.scores[key].value for item in judged], dtype=np.float64)
+    clusters = [cluster_key(item.row.example) for item in judged if item.row.example]
+    return values, np.array(clusters, dtype=np.int64)
+
+
+def _holm_corrected(rows: list[CompareRow]) -> list[CompareRow]:
+    corrected = significance.holm([row.p for row in rows])
+    return [replace(row, p=p) for row, p in zip(rows, corrected, strict=True)]
+
+
+def _verdict(row: CompareRow, higher_is_better: bool | None) -> str:
+    if row.difference is None or row.p is None or row.p >= SIGNIFICANT:
+        return "no difference"
+    if higher_is_better is None:
+        return "different"
+    return "better" if (row.difference > 0) == higher_is_better else "worse"

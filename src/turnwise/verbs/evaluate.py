@@ -1,0 +1,227 @@
+"""`evaluate`: score a file, a frame or a list of conversations, and hold the result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.dialogue import Example, Row
+from turnwise.engine.local import Judged, judge_rows
+from turnwise.engine.summarise import Summary, SystemValue
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import describe, read_rows
+from turnwise.metrics.base import Metric
+from turnwise.metrics.registry import expand, signature
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# How many rows decide which metrics of a group the input has what they need for.
+PEEK = 1000
+FIELDS = ("context", "references", "facts", "group")
+
+
+@dataclass
+class Result:
+    """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures."""
+
+    metrics: dict[str, Metric]
+    judged: list[Judged]
+    system_values: list[SystemValue]
+    summary: Summary
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """One line per metric with all that determines its numbers."""
+        return {key: signature(key, metric) for key, metric in self.metrics.items()}
+
+    @cached_property
+    def turns(self) -> pl.DataFrame:
+        """One row per input row, in input order, one column per metric."""
+        import polars as pl
+
+        records = [_turn_record(judged, self.metrics) for judged in self.judged]
+        for record in records:
+            record |= record.pop("scores")
+            notes: dict[str, str] = record.pop("notes")
+            record["notes"] = "; ".join(f"{key}: {note}" for key, note in notes.items()) or None
+        floats = dict.fromkeys(self.metrics, pl.Float64)
+        return pl.DataFrame(records, schema_overrides=floats, infer_schema_length=None)
+
+    @cached_property
+    def systems(self) -> pl.DataFrame:
+        """One row per system and metric, with a 95 % interval."""
+        import polars as pl
+
+        floats = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "higher_is_better": pl.Boolean}
+        records = [{name: getattr(value, name) for name in SystemValue.__slots__} for value in self.system_values]
+        return pl.DataFrame(records, schema_overrides=floats, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise score --format json`."""
+        by_system: dict[str, dict[str, Any]] = {}
+        for value in self.system_values:
+            by_system.setdefault(value.system, {})[value.metric] = {
+                "value": value.value,
+                "low": value.low,
+                "high": value.high,
+                "n": value.n,
+                "higher_is_better": value.higher_is_better,
+            }
+        return {
+            "signatures": self.signatures,
+            "turns": [_turn_record(judged, self.metrics) for judged in self.judged],
+            "dialogues": _means("dialogue_id", self.summary.dialogues),
+            "groups": _means("group", self.summary.groups),
+            "systems": [{"system": system, "scores": scores} for system, scores in by_system.items()],
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write result.json, turns.parquet, systems.csv and the charts into a folder."""
+        from turnwise.report.charts import write_charts
+
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "result.json").write_text(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+        self.turns.write_parquet(target / "turns.parquet")
+        self.systems.write_csv(target / "systems.csv")
+        write_charts(self, target / "charts")
+        return target
+
+    def report(self, path: str | Path, *, title: str | None = None) -> Path:
+        """Write the self-contained HTML report."""
+        from turnwise.report.page import write_report
+
+        return write_report(self, Path(path), title=title)
+
+
+def evaluate(
+    source: object,
+    metrics: str | Iterable[str] = "default",
+    *,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    progress: Iterator[None] | None = None,
+) -> Result:
+    """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
+
+    Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead.
+    """
+    rows = rows_of(source, corpus=corpus, mapping=mapping)
+    first = list(islice(rows, PEEK))
+    chosen = expand(metrics, offered_by(row.example for row in first if row.example))
+    summary = Summary(chosen)
+    judged: list[Judged] = []
+    problems = Problems(strict=strict)
+    for item in judge_rows(chain(first, rows), chosen):
+        problems.see(item)
+        summary.add(item)
+        judged.append(item)
+        if progress is not None:
+            next(progress)
+    if not judged:
+        raise TurnwiseError(f"{name_of(source)}: there is nothing to score; the input holds no rows")
+    return Result(chosen, judged, summary.system_values(seed=seed), summary, problems.lines())
+
+
+def rows_of(source: object, *, corpus: str | None, mapping: Mapping[str, str] | None) -> Iterator[Row]:
+    """Rows of whatever a verb was given: one path, several, or Python objects."""
+    if isinstance(source, str | Path):
+        source = [source]
+    return read_rows(source, corpus=corpus, mapping=mapping)
+
+
+def name_of(source: object) -> str:
+    """What to call an input in a message."""
+    if isinstance(source, str | Path):
+        return str(source)
+    if isinstance(source, Sequence) and source and isinstance(source[0], str | Path):
+        return ", ".join(map(str, source))
+    return "the input"
+
+
+def offered_by(examples: Iterable[Example]) -> frozenset[str]:
+    """Which of the things that a metric may need at least one of the examples has."""
+    found: set[str] = set()
+    for example in examples:
+        found.update(name for name in FIELDS if getattr(example, name))
+    return frozenset(found)
+
+
+class Problems:
+    """Collects what went wrong, one clear line each; in strict mode the first one ends the run."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.bad_rows: list[str] = []
+        self.unmet: dict[tuple[str, str], tuple[Row, int]] = {}
+        self.rows = 0
+
+    def see(self, judged: Judged) -> None:
+        """Note a row that could not be read, or a metric whose needs a row does not meet."""
+        self.rows += 1
+        if judged.row.error is not None:
+            self._add(describe(judged.row))
+        for key, score in judged.scores.items():
+            if score.value is None and score.note:
+                first, count = self.unmet.get((key, score.note), (judged.row, 0))
+                self.unmet[key, score.note] = (first, count + 1)
+                if self.strict:
+                    raise TurnwiseError(f"{_place(judged.row)}: {score.note}, which {key} needs")
+
+    def _add(self, line: str) -> None:
+        if self.strict:
+            raise TurnwiseError(line)
+        self.bad_rows.append(line)
+
+    def lines(self) -> list[str]:
+        """All problems: bad rows first, then one line per metric and reason."""
+        by_place: dict[tuple[str, int, int], tuple[Row, list[str]]] = {}
+        for (key, note), (row, count) in self.unmet.items():
+            _, keys = by_place.setdefault((note, row.line, count), (row, []))
+            keys.append(key)
+        unmet = [
+            f"{_place(row)}: {note}: no score from {', '.join(keys)} for {count} of {self.rows} rows "
+            f"(first here); add them or drop the metric"
+            for (note, _, count), (row, keys) in by_place.items()
+        ]
+        return [*self.bad_rows, *unmet]
+
+
+def _place(row: Row) -> str:
+    return f"{row.file}:{row.line}"
+
+
+def _turn_record(judged: Judged, metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    row, example = judged.row, judged.row.example
+    return {
+        "id": row.id,
+        "file": row.file,
+        "line": row.line,
+        "system": example.system if example else None,
+        "context_id": example.context_id if example else None,
+        "dialogue_id": example.dialogue_id if example else None,
+        "group": example.group if example else None,
+        "scores": {key: judged.scores[key].value if example else None for key in metrics},
+        "notes": {key: score.note for key, score in judged.scores.items() if score.note},
+        "error": row.error,
+    }
+
+
+def _means(name: str, table: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            name: key,
+            "system": system,
+            "scores": {metric: mean.value if mean.n else None for metric, mean in means.items()},
+        }
+        for (key, system), means in table.items()
+    ]

@@ -1,0 +1,232 @@
+"""`metaevaluate`: how far each metric agrees with people, per corpus, quality and level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.dialogue import Example, mean_rating
+from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.summarise import Summary
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import corpus_exclusions, file_stem
+from turnwise.stats.bootstrap import correlation_interval
+from turnwise.stats.correlation import kendall, pearson, spearman
+from turnwise.stats.systems import system_correlation_interval
+from turnwise.verbs.evaluate import Result, evaluate
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Level = Literal["turn", "dialogue", "system"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaRow:
+    """One metric against one quality of one corpus. Correlations are signed; None where undefined."""
+
+    corpus: str
+    metric: str
+    quality: str
+    level: Level
+    n: int
+    pearson: float | None
+    spearman: float | None
+    kendall: float | None
+    spearman_low: float | None
+    spearman_high: float | None
+    p_pearson: float | None
+    p_spearman: float | None
+
+
+@dataclass
+class MetaEvaluation:
+    """The correlations, what was left out and why, and what could not be read."""
+
+    rows: list[MetaRow]
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise metaeval --format json`."""
+        return {"rows": [asdict(row) for row in self.rows]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Scores and ratings side by side, each point with the system and the cluster that it belongs to."""
+
+    scores: Floats
+    ratings: Floats
+    clusters: NDArray[np.int64]
+    systems: NDArray[np.object_]
+
+
+def metaevaluate(
+    source: object,
+    metrics: str | Iterable[str] = "default",
+    *,
+    qualities: Sequence[str] | None = None,
+    exclude_systems: Sequence[str] = (),
+    level: Level | Literal["all"] = "turn",
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    progress: Iterator[None] | None = None,
+) -> MetaEvaluation:
+    """Correlate metrics with human ratings. Each file is a corpus of its own, named by its stem."""
+    levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
+    result = evaluate(source, metrics, corpus=corpus, mapping=mapping, strict=strict, seed=seed, progress=progress)
+    excluded = set(exclude_systems)
+    notes = []
+    if corpus is not None and (known := set(corpus_exclusions(corpus)) - excluded):
+        notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(known))}")
+        excluded |= known
+    rows: list[MetaRow] = []
+    for name, judged in _by_corpus(result.judged).items():
+        kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
+        found = _qualities(kept)
+        if not found:
+            notes.append(f"{name}: no ratings")
+        for wanted in levels:
+            chosen = [quality for quality in found if qualities is None or quality in qualities]
+            rows += [
+                row
+                for key in result.metrics
+                for quality in chosen
+                if (row := _correlate(name, result, kept, key, quality, wanted, seed)) is not None
+            ]
+    _check_found(rows, result.judged, qualities, levels)
+    return MetaEvaluation(rows, notes, result.problems, result.signatures)
+
+
+def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
+    corpora: dict[str, list[Judged]] = {}
+    for item in judged:
+        corpora.setdefault(file_stem(item.row.file), []).append(item)
+    return corpora
+
+
+def _qualities(judged: Iterable[Judged]) -> list[str]:
+    found = {quality: None for item in judged if item.row.example for quality in item.row.example.ratings}
+    return list(found)
+
+
+def _correlate(
+    corpus: str, result: Result, judged: list[Judged], key: str, quality: str, level: Level, seed: int
+) -> MetaRow | None:
+    turns = _points(judged, key, quality, level)
+    if turns.scores.size == 0:
+        return None
+    if level == "system":
+        points = _system_means(turns)
+        if result.metrics[key].pooled:
+            points = _with_pooled_scores(points, result, judged, key)
+        # Pooled values cannot be recomputed for each resample from turn scores alone.
+        interval = (
+            None
+            if result.metrics[key].pooled
+            else system_correlation_interval(turns.scores, turns.ratings, turns.systems, turns.clusters, seed=seed)
+        )
+    else:
+        points = turns
+        interval = correlation_interval(points.scores, points.ratings, points.clusters, method="spearman", seed=seed)
+    linear = pearson(points.scores, points.ratings)
+    ranked = spearman(points.scores, points.ratings)
+    known = interval is not None and ranked.value is not None
+    return MetaRow(
+        corpus=corpus,
+        metric=key,
+        quality=quality,
+        level=level,
+        n=ranked.n,
+        pearson=linear.value,
+        spearman=ranked.value,
+        kendall=kendall(points.scores, points.ratings).value,
+        spearman_low=interval.low if known and interval else None,
+        spearman_high=interval.high if known and interval else None,
+        p_pearson=linear.p,
+        p_spearman=ranked.p,
+    )
+
+
+def _points(judged: Iterable[Judged], key: str, quality: str, level: Level) -> _Points:
+    """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating."""
+    scores: dict[object, list[float]] = {}
+    ratings: dict[object, list[float]] = {}
+    examples: dict[object, Example] = {}
+    for position, item in enumerate(judged):
+        example = item.row.example
+        if example is None:
+            continue
+        score = item.scores[key].value
+        rating = mean_rating(example.ratings.get(quality, ()))
+        if score is None or rating is None:
+            continue
+        whole = level == "dialogue" or (level == "system" and example.rated == "dialogue")
+        if (whole and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
+            continue
+        point = (example.dialogue_id, example.system) if whole else position
+        scores.setdefault(point, []).append(score)
+        ratings.setdefault(point, []).append(rating)
+        examples.setdefault(point, example)
+    return _Points(
+        np.array([np.mean(values) for values in scores.values()], dtype=np.float64),
+        np.array([np.mean(values) for values in ratings.values()], dtype=np.float64),
+        np.array([cluster_key(example) for example in examples.values()], dtype=np.int64),
+        np.array([example.system for example in examples.values()], dtype=object),
+    )
+
+
+def _system_means(turns: _Points) -> _Points:
+    names = np.array(sorted(set(turns.systems)), dtype=object)
+    members = [turns.systems == name for name in names]
+    return _Points(
+        np.array([turns.scores[mask].mean() for mask in members]),
+        np.array([turns.ratings[mask].mean() for mask in members]),
+        np.arange(len(names), dtype=np.int64),
+        names,
+    )
+
+
+def _with_pooled_scores(points: _Points, result: Result, judged: list[Judged], key: str) -> _Points:
+    """The same systems, with the metric's pooled value in place of the mean of its turns."""
+    summary = Summary({key: result.metrics[key]})
+    for item in judged:
+        summary.add(Judged(item.row, {key: item.scores[key]}))
+    pooled = {value.system: value.value for value in summary.system_values(seed=0)}
+    scores = np.array([np.nan if pooled[name] is None else pooled[name] for name in points.systems], float)
+    return _Points(scores, points.ratings, points.clusters, points.systems)
+
+
+def _check_found(
+    rows: list[MetaRow], judged: list[Judged], wanted: Sequence[str] | None, levels: Sequence[Level]
+) -> None:
+    if rows:
+        return
+    examples = [item.row.example for item in judged if item.row.example]
+    rated = [example for example in examples if example.ratings]
+    if not rated:
+        raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
+    known = sorted({quality for example in rated for quality in example.ratings})
+    if wanted is not None and not set(wanted) & set(known):
+        raise TurnwiseError(f"no rating is called {', '.join(wanted)}; the ratings are: {', '.join(known)}")
+    if levels == ("turn",) and all(example.rated == "dialogue" for example in rated):
+        raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
+    if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
+        raise TurnwiseError("no rated row has a dialogue_id; use --level turn or add the field")
+    raise TurnwiseError("no row has both a rating and a score; see the notes of 'turnwise score'")

@@ -1,0 +1,161 @@
+"""The command line: one JSON document on stdout, everything else on stderr, and honest exit statuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import EXAMPLES
+
+ALL_COMMANDS = ("score", "compare", "metaeval", "agreement", "list")
+
+
+def turnwise(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, input=stdin, timeout=120, check=False)
+
+
+def document(*arguments: str | Path, stdin: str | None = None) -> Any:
+    finished = turnwise(*arguments, "--format", "json", stdin=stdin)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    finished = turnwise(command, "--help")
+    assert finished.returncode == 0
+    assert "Usage" in finished.stdout
+
+
+def test_score_prints_one_document(tmp_path: Path) -> None:
+    found = document("score", EXAMPLES, "--metrics", "classic,bleu-4[corpus=true]")
+    assert len(found["turns"]) == len(EXAMPLES.read_text().splitlines())
+    assert "bleu-4[corpus=true]" in found["signatures"]
+    assert {entry["system"] for entry in found["systems"]} == {"juniper", "kestrel", "marble", "tin-can"}
+
+
+def test_score_reads_standard_input() -> None:
+    found = document("score", "-", "--metrics", "length", stdin='{"response": "one two"}\n')
+    assert found["turns"][0]["scores"] == {"length": 2.0}
+    assert found["turns"][0]["system"] == "stdin"
+
+
+def test_columns_are_mapped(tmp_path: Path) -> None:
+    file = tmp_path / "chats.csv"
+    file.write_text("reply,history,score\nhello there,hi,4\n")
+    mapping = "response=reply,context=history,ratings.Overall=score"
+    found = document("score", file, "--map", mapping, "--metrics", "length")
+    assert found["turns"][0]["scores"] == {"length": 2.0}
+
+
+def test_metaeval_agreement_and_compare_print_rows() -> None:
+    meta = document("metaeval", EXAMPLES, "--metrics", "f1,length", "--qualities", "Overall")
+    assert [(row["metric"], row["quality"], row["corpus"]) for row in meta["rows"]] == [
+        ("f1", "Overall", "chats"),
+        ("length", "Overall", "chats"),
+    ]
+    assert {row["quality"] for row in document("agreement", EXAMPLES)["rows"]} >= {"Overall", "Natural"}
+    compared = document("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper")
+    assert list(compared["rows"][0]) == ["metric", "system", "baseline", "difference", "low", "high", "p", "verdict"]
+
+
+def test_a_failed_gate_exits_with_one() -> None:
+    gate = ("compare", EXAMPLES, "--baseline", "juniper", "--fail-if-worse")
+    failed = turnwise(*gate, "f1@0")
+    assert failed.returncode == 1
+    assert "gate failed: tin-can" in failed.stderr
+    assert turnwise(*gate, "f1@0.9").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("score", "absent.jsonl"), "absent.jsonl"),
+        (("score", EXAMPLES, "--metrics", "blue-4"), "did you mean 'bleu-4'"),
+        (("score", EXAMPLES, "--map", "response"), "FIELD=COLUMN"),
+        (("score", EXAMPLES, "--corpus", "usrr"), "corpus 'usrr'"),
+        (("compare", EXAMPLES, "--fail-if-worse", "f1@0.1"), "--baseline"),
+        (("compare", EXAMPLES, "--baseline", "juniper", "--fail-if-worse", "f1"), "METRIC@MARGIN"),
+        (("compare", EXAMPLES, "--baseline", "nobody"), "juniper"),
+        (("metaeval", EXAMPLES, "--qualities", "Fun"), "Overall"),
+    ],
+)
+def test_what_cannot_be_used_exits_with_two_and_one_line(arguments: tuple[Any, ...], words: str) -> None:
+    finished = turnwise(*arguments)
+    assert finished.returncode == 2
+    assert words in finished.stderr
+    assert finished.stderr.count("\n") == 1
+    assert finished.stdout == ""
+
+
+def test_bad_rows_are_reported_and_the_rest_is_scored(tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    rows = [
+        b'{"response": "good"}',
+        b'{"response": "good", ',
+        b'{"context": ["no response"]}',
+        b'{"response": 7}',
+        b'{"response": "  "}',
+        b'{"id": "twice", "response": "first"}',
+        b'{"id": "twice", "response": "second"}',
+        b'{"response": "\xff\xfe"}',
+        b'{"response": "' + b"x" * 1_000_000 + b'"}',
+        b'{"response": "\\ud800"}',
+        b'{"response": "good", "ratings": {"Overall": [NaN]}}',
+        b'{"response": "last"}',
+    ]
+    file.write_bytes(b"\n".join(rows) + b"\n")
+    finished = turnwise("score", file, "--metrics", "length", "--format", "json")
+    assert finished.returncode == 0
+    turns = json.loads(finished.stdout)["turns"]
+    assert [turn["error"] is None for turn in turns] == [n in {0, 5, 11} for n in range(12)]
+    warnings = finished.stderr.splitlines()
+    assert len(warnings) == 9
+    assert [int(line.split(":")[2]) for line in warnings] == [2, 3, 4, 5, 7, 8, 9, 10, 11]
+    assert all(";" in line for line in warnings), "every line names a remedy"
+    assert turnwise("score", file, "--metrics", "length", "--strict").returncode == 2
+
+
+def test_csv_has_a_line_per_turn() -> None:
+    finished = turnwise("score", EXAMPLES, "--metrics", "length", "--format", "csv")
+    lines = finished.stdout.splitlines()
+    assert lines[0].startswith("id,file,line,system")
+    assert len(lines) == 1 + len(EXAMPLES.read_text().splitlines())
+
+
+def test_tables_are_for_people() -> None:
+    finished = turnwise("score", EXAMPLES, "--metrics", "f1")
+    assert "juniper" in finished.stdout
+    assert "↑" in finished.stdout
+
+
+def test_everything_is_written_where_asked(tmp_path: Path) -> None:
+    out, report = tmp_path / "out", tmp_path / "report.html"
+    finished = turnwise("score", EXAMPLES, "--metrics", "f1,length", "--out", out, "--report", report)
+    assert finished.returncode == 0, finished.stderr
+    assert {"result.json", "turns.parquet", "systems.csv", "charts"} <= {path.name for path in out.iterdir()}
+    assert report.read_text().startswith("<!doctype html>")
+
+
+def test_the_list_of_metrics_comes_from_the_metrics() -> None:
+    names = [metric["name"] for metric in document("list", "metrics")["metrics"]]
+    assert names[0] == "length"
+    assert {"bleu-4", "meteor", "entropy-3"} <= set(names)
+
+
+def test_help_does_not_import_the_heavy_libraries() -> None:
+    """`turnwise --help` must answer at once, so nothing slow may be imported on its way."""
+    code = (
+        "import sys; sys.argv = ['turnwise', '--help']\n"
+        "from turnwise.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "slow = {'numpy', 'scipy', 'polars', 'altair', 'jinja2', 'torch'} & set(sys.modules)\n"
+        "sys.exit(', '.join(slow) if slow else 0)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,45 @@
+"""Agreement through the verb: slots and raters are told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+
+
+def value(result: Any, method: str) -> Any:
+    return next(row for row in result.rows if row.method == method).value
+
+
+def test_perfect_agreement_is_one() -> None:
+    rows = [{"response": "x", "ratings": {"Overall": [n % 5, n % 5]}, "raters": ["a", "b"]} for n in range(10)]
+    result = tw.agreement(rows)
+    for method in ("slot-pairs-spearman", "rater-pairs-pearson", "kappa", "alpha-ordinal"):
+        assert value(result, method) == pytest.approx(1.0)
+
+
+def test_raters_go_by_name_not_by_slot() -> None:
+    # Two people with opposite tastes who swap slots halfway: the slots look noisy, the people look opposed.
+    rows = []
+    for number in range(20):
+        pair = [("a", number % 5), ("b", 4 - number % 5)]
+        order = pair if number < 10 else pair[::-1]
+        rows.append(
+            {"response": "x", "ratings": {"Overall": [r for _, r in order]}, "raters": [name for name, _ in order]}
+        )
+    assert value(tw.agreement(rows), "rater-pairs-pearson") == pytest.approx(-1.0)
+
+
+def test_a_dialogue_rating_counts_once() -> None:
+    messages = [
+        {"role": role, "content": "hi"} for role in ("user", "assistant", "user", "assistant", "user", "assistant")
+    ]
+    rows = [{"messages": messages, "id": str(n), "ratings": {"Overall": [n % 4, n % 3]}} for n in range(8)]
+    assert tw.agreement(rows).rows[0].n_items == 8
+
+
+def test_one_rating_per_item_is_not_enough() -> None:
+    with pytest.raises(tw.TurnwiseError, match="needs two raters"):
+        tw.agreement([{"response": "x", "ratings": {"Overall": [3]}}] * 1)

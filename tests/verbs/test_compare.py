@@ -1,0 +1,87 @@
+"""Comparing systems: direction, pairing, correction, and the gate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.verbs.compare import Gate
+
+
+def test_the_better_system_is_called_better(two_systems: list[dict[str, Any]]) -> None:
+    rows = tw.compare(two_systems, metrics=["f1"], baseline="bad").rows
+    assert [(row.system, row.baseline, row.verdict) for row in rows] == [("good", "bad", "better")]
+    assert rows[0].low is not None
+    assert 0 < rows[0].low <= rows[0].difference <= rows[0].high  # type: ignore[operator]
+
+
+def test_the_other_way_round_is_worse_by_as_much(two_systems: list[dict[str, Any]]) -> None:
+    forth = tw.compare(two_systems, metrics=["f1"], baseline="bad").rows[0]
+    back = tw.compare(two_systems, metrics=["f1"], baseline="good").rows[0]
+    assert back.verdict == "worse"
+    assert back.difference == pytest.approx(-forth.difference)  # type: ignore[operator]
+
+
+def test_every_pair_is_compared_and_corrected(two_systems: list[dict[str, Any]]) -> None:
+    third = [{**row, "id": row["id"] + "x", "system": "same"} for row in two_systems if row["system"] == "good"]
+    result = tw.compare(two_systems + third, metrics=["f1"])
+    assert [(row.system, row.baseline) for row in result.rows] == [("good", "bad"), ("good", "same"), ("bad", "same")]
+    assert result.rows[1].verdict == "no difference"
+    alone = tw.compare(two_systems, metrics=["f1"]).rows[0]
+    assert result.rows[0].p > alone.p  # type: ignore[operator]
+    assert any("Holm" in note for note in result.notes)
+
+
+def test_two_files_of_one_system_are_two_versions(two_systems: list[dict[str, Any]], tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        rows = [{**row, "system": "bot"} for row in two_systems if row["system"] == name]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = tw.compare(tmp_path / "good.jsonl", tmp_path / "bad.jsonl", metrics=["f1"])
+    assert (result.rows[0].system, result.rows[0].baseline, result.rows[0].verdict) == ("good", "bad", "better")
+
+
+def test_two_python_sources_are_told_apart() -> None:
+    good = [{"response": f"yes {n}", "references": [f"yes {n}"], "context": [str(n)]} for n in range(8)]
+    bad = [{**row, "response": "no"} for row in good]
+    row = tw.compare(good, bad, metrics=["f1"]).rows[0]
+    assert (row.system, row.baseline, row.verdict) == ("source 1", "source 2", "better")
+
+
+def test_systems_on_different_contexts_are_compared_unpaired() -> None:
+    rows = [{"response": "a " * (10 + n % 3), "context": [f"x{n}"], "system": "long"} for n in range(20)]
+    rows += [{"response": "a " * (2 + n % 3), "context": [f"y{n}"], "system": "short"} for n in range(20)]
+    row = tw.compare(rows, metrics=["length"]).rows[0]
+    assert row.difference == pytest.approx(8.0)
+    assert row.verdict == "different"
+
+
+def test_pooled_metrics_are_compared_by_the_jackknife() -> None:
+    rows = [{"response": f"word{n} thing{n} place{n}", "context": [str(n)], "system": "varied"} for n in range(30)]
+    rows += [{"response": "i do not know", "context": [str(n)], "system": "dull"} for n in range(30)]
+    row = tw.compare(rows, metrics=["distinct-1"]).rows[0]
+    assert row.verdict == "better"
+    assert row.difference == pytest.approx(1 - 4 / 120)
+
+
+def test_the_gate_fails_only_when_the_whole_interval_lies_beyond_the_margin(two_systems: list[dict[str, Any]]) -> None:
+    result = tw.compare(two_systems, metrics=["f1"], baseline="good")
+    row = result.rows[0]
+    assert Gate("f1", 0.0).failures(result)
+    assert Gate("f1", -row.high + 1e-9).failures(result) == []  # type: ignore[operator]
+    assert Gate("f1", -row.high - 1e-9).failures(result) != []  # type: ignore[operator]
+    assert Gate("f1", 0.0).failures(tw.compare(two_systems, metrics=["f1"], baseline="bad")) == []
+
+
+def test_a_gate_on_a_metric_without_direction_is_refused(two_systems: list[dict[str, Any]]) -> None:
+    result = tw.compare(two_systems, metrics=["length"], baseline="good")
+    with pytest.raises(tw.TurnwiseError, match="no better or worse"):
+        Gate("length", 0.0).failures(result)
+
+
+def test_an_unknown_baseline_names_the_systems(two_systems: list[dict[str, Any]]) -> None:
+    with pytest.raises(tw.TurnwiseError, match="good, bad"):
+        tw.compare(two_systems, metrics=["f1"], baseline="best")

@@ -1,0 +1,98 @@
+"""Scoring: rows in = rows out, nothing lost, nothing invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import turnwise as tw
+
+
+def test_every_row_comes_out_in_order_with_its_error(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.jsonl"
+    file.write_text('{"response": "fine"}\nnot json\n{"response": ""}\n{"response": "also fine"}\n')
+    result = tw.evaluate(file, metrics=["length"])
+    assert result.turns["length"].to_list() == [1.0, None, None, 2.0]
+    assert result.turns["line"].to_list() == [1, 2, 3, 4]
+    assert [error is None for error in result.turns["error"]] == [True, False, False, True]
+    assert len(result.problems) == 2
+    assert all(line.startswith(f"{file}:") and "\n" not in line for line in result.problems)
+
+
+def test_strict_stops_at_the_first_bad_row(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.jsonl"
+    file.write_text('{"response": "fine"}\nnot json\n')
+    with pytest.raises(tw.TurnwiseError, match=":2:"):
+        tw.evaluate(file, metrics=["length"], strict=True)
+
+
+def test_what_a_metric_lacks_becomes_a_note_and_one_warning() -> None:
+    rows = [{"response": "hello there", "references": ["hello"]}, {"response": "hi"}, {"response": "hey"}]
+    result = tw.evaluate(rows, metrics=["f1", "length"])
+    assert result.turns["f1"].null_count() == 2
+    assert result.to_dict()["turns"][1]["notes"] == {"f1": "no references"}
+    assert len(result.problems) == 1
+    assert "2 of 3 rows" in result.problems[0]
+
+
+def test_the_document_has_the_promised_shape(two_systems: list[dict[str, Any]]) -> None:
+    document = tw.evaluate(two_systems, metrics=["f1", "distinct-2"]).to_dict()
+    assert list(document) == ["signatures", "turns", "dialogues", "groups", "systems"]
+    turn_fields = ["id", "file", "line", "system", "context_id", "dialogue_id", "group", "scores", "notes", "error"]
+    assert list(document["turns"][0]) == turn_fields
+    good = next(entry for entry in document["systems"] if entry["system"] == "good")
+    assert good["scores"]["f1"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 12, "higher_is_better": True}
+    json.dumps(document, allow_nan=False)
+
+
+def test_conversations_are_averaged_per_dialogue() -> None:
+    messages = [
+        {"role": role, "content": content}
+        for role, content in [("user", "hi"), ("assistant", "a b"), ("user", "ok"), ("assistant", "a b c d")]
+    ]
+    document = tw.evaluate([{"messages": messages, "dialogue_id": "d"}], metrics=["length"]).to_dict()
+    assert document["dialogues"] == [{"dialogue_id": "d", "system": "system", "scores": {"length": 3.0}}]
+
+
+def test_frames_lists_and_files_give_the_same_scores(two_systems: list[dict[str, Any]], tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in two_systems))
+    columns = ("id", "context", "response", "references", "system")
+    frame = pl.DataFrame([{name: row[name] for name in columns} for row in two_systems])
+    scores = [
+        tw.evaluate(source, metrics="f1,bleu-2").turns["bleu-2"].to_list() for source in (two_systems, file, frame)
+    ]
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_a_pooled_value_is_that_of_all_responses_together() -> None:
+    rows = [{"response": "a b", "context_id": "1"}, {"response": "a a", "context_id": "2"}]
+    system = tw.evaluate(rows, metrics=["distinct-1"]).systems.row(0, named=True)
+    assert system["value"] == pytest.approx(2 / 4)
+    assert system["low"] < 2 / 4 < system["high"]
+
+
+def test_saving_writes_what_can_be_read_again(two_systems: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = tw.evaluate(two_systems, metrics=["f1"])
+    folder = result.save(tmp_path / "out")
+    assert json.loads((folder / "result.json").read_text()) == result.to_dict()
+    assert pl.read_parquet(folder / "turns.parquet")["f1"].to_list() == result.turns["f1"].to_list()
+    assert pl.read_csv(folder / "systems.csv").height == 2
+
+
+def test_one_example_through_load_metric() -> None:
+    metric = tw.load_metric("f1")
+    assert metric.score(response="hello", references=["hello"]).value == 1.0
+    missing = metric.score(response="hello")
+    assert (missing.value, missing.note) == (None, "no references")
+
+
+def test_nothing_to_score_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.write_text("")
+    with pytest.raises(tw.TurnwiseError, match="nothing to score"):
+        tw.evaluate(file)

@@ -1,0 +1,87 @@
+"""Meta-evaluation: the numbers are scipy's, the levels and exclusions are what was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import turnwise as tw
+
+
+@pytest.fixture
+def rated() -> list[dict[str, Any]]:
+    """Forty responses of four systems whose length is loosely what people rated."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for number in range(40):
+        length = int(rng.integers(1, 15))
+        rows.append(
+            {
+                "id": str(number),
+                "context": [f"question {number % 10}"],
+                "response": " ".join(["word"] * length),
+                "system": f"s{number % 4}",
+                "ratings": {"Overall": [float(np.clip(round(length / 3 + rng.normal()), 1, 5)), None, 3.0]},
+            }
+        )
+    return rows
+
+
+def test_turn_level_equals_scipy(rated: list[dict[str, Any]]) -> None:
+    row = tw.metaevaluate(rated, metrics=["length"]).rows[0]
+    lengths = [len(item["response"].split()) for item in rated]
+    means = [(item["ratings"]["Overall"][0] + 3.0) / 2 for item in rated]
+    assert row.n == 40
+    assert row.pearson == pytest.approx(stats.pearsonr(lengths, means).statistic)
+    assert row.spearman == pytest.approx(stats.spearmanr(lengths, means).statistic)
+    assert row.kendall == pytest.approx(stats.kendalltau(lengths, means).statistic)
+    assert row.p_spearman == pytest.approx(stats.spearmanr(lengths, means).pvalue)
+    assert row.spearman_low < row.spearman < row.spearman_high  # type: ignore[operator]
+
+
+def test_system_level_correlates_means(rated: list[dict[str, Any]]) -> None:
+    row = tw.metaevaluate(rated, metrics=["length"], level="system").rows[0]
+    lengths = np.array([len(item["response"].split()) for item in rated])
+    ratings = np.array([(item["ratings"]["Overall"][0] + 3.0) / 2 for item in rated])
+    means = [(lengths[s::4].mean(), ratings[s::4].mean()) for s in range(4)]
+    assert row.n == 4
+    assert row.pearson == pytest.approx(stats.pearsonr(*zip(*means, strict=True)).statistic)
+
+
+def test_excluded_systems_do_not_count(rated: list[dict[str, Any]]) -> None:
+    assert tw.metaevaluate(rated, metrics=["length"], exclude_systems=["s0"]).rows[0].n == 30
+
+
+def test_dialogue_level_averages_turns() -> None:
+    rows = []
+    for number in range(6):
+        turns = [("user", "hi"), ("assistant", "a " * (number + 1)), ("user", "ok"), ("assistant", "b " * (number + 3))]
+        messages = [{"role": role, "content": content} for role, content in turns]
+        rows.append({"messages": messages, "id": str(number), "ratings": {"Overall": [number, number + 1]}})
+    row = tw.metaevaluate(rows, metrics=["length"], level="dialogue").rows[0]
+    assert (row.n, row.spearman) == (6, pytest.approx(1.0))
+    with pytest.raises(tw.TurnwiseError, match="--level dialogue"):
+        tw.metaevaluate(rows, metrics=["length"], level="turn")
+
+
+def test_a_wrong_quality_names_the_right_ones(rated: list[dict[str, Any]]) -> None:
+    with pytest.raises(tw.TurnwiseError, match="the ratings are: Overall"):
+        tw.metaevaluate(rated, metrics=["length"], qualities=["Fun"])
+
+
+def test_no_ratings_at_all_is_said() -> None:
+    with pytest.raises(tw.TurnwiseError, match="no row has ratings"):
+        tw.metaevaluate([{"response": "hello"}], metrics=["length"])
+
+
+def test_a_known_corpus_brings_its_exclusions(data_dir: Path) -> None:
+    file = data_dir / "formats" / "usr_pc_usr_data.json"
+    result = tw.metaevaluate(file, metrics=["length"], corpus="usr")
+    assert any("Original Ground Truth" in note for note in result.notes)
+    rows = tw.evaluate(file, metrics=["length"], corpus="usr").turns
+    kept = rows.filter(rows["system"] != "Original Ground Truth").height
+    assert {row.n for row in result.rows} == {kept}
