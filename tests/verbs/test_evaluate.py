@@ -96,3 +96,10 @@ def test_nothing_to_score_is_said(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(tw.TurnwiseError, match="nothing to score"):
         tw.evaluate(file)
+
+
+def test_an_interval_stays_on_the_scale_of_its_metric() -> None:
+    rows = [{"response": "a a a a", "context_id": "1"}, {"response": "b c d e f g h", "context_id": "2"}]
+    system = tw.evaluate(rows, metrics=["distinct-1"]).systems.row(0, named=True)
+    assert system["low"] == 0.0
+    assert system["high"] == 1.0

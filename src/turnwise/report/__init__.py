@@ -1,0 +1,1 @@
+"""The report: one HTML page that opens anywhere, and the same charts as files."""

@@ -1,0 +1,257 @@
+"""The charts: one pure function each, from a digest to an altair chart, and what makes files of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnwise.errors import TurnwiseError
+from turnwise.report.digest import Digest, digest
+from turnwise.report.labels import ARROWS, counted, number
+from turnwise.report.palette import light
+from turnwise.report.panels import Record, bin_edges, frame, heat_map, panels, system_colour
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from turnwise.verbs.evaluate import Result
+
+# More points than this in one panel hide each other, and every one of them makes the page heavier.
+MOST_POINTS = 300
+
+
+def ranking_chart(found: Digest) -> alt.FacetChart:
+    """Every system's value with its interval, best on top, one panel per metric."""
+    import altair as alt
+
+    rows = [row for key in found.metrics for row in _ranked(found, key)]
+    y = alt.Y(
+        "system:N",
+        title=None,
+        sort=alt.EncodingSortField("rank", op="min"),
+        axis=alt.Axis(ticks=False, domain=False, labelPadding=8),
+    )
+    no_zero = alt.Scale(zero=False, padding=8)
+    base = alt.Chart().transform_filter("datum.kind === 'value'")
+    colour = system_colour(found.systems)
+    interval = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
+        x=alt.X("low:Q", title=None, scale=no_zero),
+        x2=alt.X2("high:Q"),
+        y=y,
+        color=colour,
+        description=alt.Description("label:N"),
+    )
+    value = base.mark_point(filled=True, size=64, opacity=1).encode(
+        x=alt.X("value:Q", title=None, scale=no_zero), y=y, color=colour, description=alt.Description("label:N")
+    )
+    titles = [_panel(found, key) for key in found.metrics]
+    return panels([interval, value], rows, titles, height=24 * len(found.systems), shared_y=False)
+
+
+def distribution_chart(found: Digest) -> alt.FacetChart:
+    """How the turns of each system spread: a histogram per system on a common scale, one panel per metric."""
+    import altair as alt
+
+    rows = [row for key in found.turn_metrics for row in _histograms(found, key)]
+    count = len(found.systems)
+    axis = alt.Axis(
+        values=[place + 0.7 for place in range(count)],
+        labelExpr=f"{json.dumps(list(found.systems))}[floor(datum.value)]",
+        grid=False,
+        ticks=False,
+        domain=False,
+        labelPadding=8,
+        labelOverlap=False,
+    )
+    y = alt.Y("top:Q", title=None, axis=axis, scale=alt.Scale(domain=[count, 0], nice=False, zero=False))
+    x = alt.X("start:Q", title=None, scale=alt.Scale(zero=False, nice=False, padding=4))
+    bars = (
+        alt.Chart()
+        .transform_filter("datum.kind === 'bar'")
+        .mark_rect(opacity=0.75)
+        .encode(
+            x=x,
+            x2=alt.X2("end:Q"),
+            y=y,
+            y2=alt.Y2("bottom:Q"),
+            color=system_colour(found.systems),
+            description=alt.Description("label:N"),
+        )
+    )
+    medians = (
+        alt.Chart()
+        .transform_filter("datum.kind === 'median'")
+        .mark_rule(strokeWidth=2, color=light("chart-ink"))
+        .encode(x=x, y=y, y2=alt.Y2("bottom:Q"), description=alt.Description("label:N"))
+    )
+    titles = [_panel(found, key) for key in found.turn_metrics]
+    return panels([bars, medians], rows, titles, height=34 * count, shared_y=True)
+
+
+def metric_correlation_chart(found: Digest) -> alt.LayerChart:
+    """Which metrics order the turns alike: Spearman correlation of every pair."""
+    keys = list(found.turn_metrics)
+    cells = {(second, first): value for (first, second), value in found.metric_correlations.items()}
+    return heat_map(cells, rows=keys[1:], columns=keys[:-1], unit="turn", show_n=False)
+
+
+def human_correlation_chart(found: Digest) -> alt.LayerChart:
+    """How far each metric orders the turns as people do: Spearman correlation with every rated quality."""
+    rows, columns = list(found.rated.scores), list(found.rated.ratings)
+    return heat_map(found.human_correlations, rows=rows, columns=columns, unit=found.rated.unit, show_n=True)
+
+
+def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
+    """Scores against the mean rating of one quality, one panel per metric, with a straight line through."""
+    import altair as alt
+
+    titles = {key: _scatter_title(found, key, quality) for key in found.rated.scores}
+    rows = [row for key, title in titles.items() for row in _scatter_rows(found, key, quality, title)]
+    x = alt.X("score:Q", title=None, scale=alt.Scale(zero=False, padding=6))
+    y = alt.Y("rating:Q", title=f"{quality} (mean rating)", scale=alt.Scale(zero=False, nice=False, padding=8))
+    points = (
+        alt.Chart()
+        .transform_filter("datum.kind === 'point'")
+        .mark_point(filled=True, size=34, opacity=0.6)
+        .encode(x=x, y=y, color=system_colour(found.systems, legend=True), description=alt.Description("label:N"))
+    )
+    line = (
+        alt.Chart()
+        .transform_filter("datum.kind === 'line'")
+        .mark_line(strokeWidth=1.5, color=light("chart-ink"), aria=False)
+        .encode(x=x, y=y)
+    )
+    return panels([points, line], rows, list(titles.values()), height=150, shared_y=True)
+
+
+def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
+    """Every chart that the result has something to show in, by name."""
+    charts: dict[str, alt.TopLevelMixin] = {}
+    if any(value.value is not None for value in found.values.values()):
+        charts["ranking"] = ranking_chart(found)
+    if found.turn_metrics:
+        charts["distributions"] = distribution_chart(found)
+    if any(pair.value is not None for pair in found.metric_correlations.values()):
+        charts["metric-correlations"] = metric_correlation_chart(found)
+    if any(pair.value is not None for pair in found.human_correlations.values()):
+        charts["human-correlations"] = human_correlation_chart(found)
+    quality = found.main_quality
+    if quality and any(pair.n for (_, name), pair in found.human_correlations.items() if name == quality):
+        charts["scatter"] = scatter_chart(found, quality)
+    return charts
+
+
+def to_svg(chart: alt.TopLevelMixin) -> str:
+    """The chart as SVG text."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(_spec(chart), allowed_base_urls=[])
+
+
+def save_chart(chart: alt.TopLevelMixin, path: Path) -> Path:
+    """Write a chart as its suffix says: .svg, .png (twice as fine as the screen) or .json (the specification)."""
+    import vl_convert
+
+    suffix = path.suffix.lower()
+    if suffix == ".svg":
+        path.write_text(to_svg(chart), encoding="utf-8")
+    elif suffix == ".png":
+        path.write_bytes(vl_convert.vegalite_to_png(_spec(chart), scale=2, allowed_base_urls=[]))
+    elif suffix == ".json":
+        path.write_text(json.dumps(_spec(chart), ensure_ascii=False, indent=1), encoding="utf-8")
+    else:
+        raise TurnwiseError(f"{path.name}: a chart is written as .svg, .png or .json; choose one of these endings")
+    return path
+
+
+def write_charts(result: Result, folder: Path) -> list[Path]:
+    """Every chart of the report as SVG and PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        save_chart(chart, folder / f"{name}{suffix}")
+        for name, chart in all_charts(digest(result)).items()
+        for suffix in (".svg", ".png")
+    ]
+
+
+# --- the rows that each chart draws ---------------------------------------------------------------------
+
+
+def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    return spec
+
+
+def _panel(found: Digest, key: str) -> str:
+    return f"{key} {ARROWS[found.better[key]]}".strip()
+
+
+def _ranked(found: Digest, key: str) -> list[Record]:
+    panel, places = _panel(found, key), found.places[key]
+    pairs = [(system, found.values.get((system, key))) for system in found.systems]
+    known = [(system, v, v.value) for system, v in pairs if v is not None and v.value is not None]
+    known.sort(key=lambda item: item[2] if found.better[key] is False else -item[2])
+    rows: list[Record] = []
+    for rank, (system, v, value) in enumerate(known):
+        interval = "" if v.low is None else f" ({number(v.low, places)} to {number(v.high, places)})"
+        label = f"{system}: {number(value, places)}{interval}, n = {v.n:,}"
+        rows.append({"panel": panel, "kind": "value", "system": system, "rank": rank, "value": value,
+                     "low": v.low, "high": v.high, "label": label})  # fmt: skip
+    ends = [end for _, v, value in known for end in (value, v.low, v.high) if end is not None]
+    return [*rows, frame(panel, min(ends), max(ends))] if ends else []
+
+
+def _histograms(found: Digest, key: str) -> list[Record]:
+    scores, places, panel = found.scores[key], found.places[key], _panel(found, key)
+    present = ~np.isnan(scores)
+    edges = bin_edges(scores[present])
+    by_system = [scores[(found.system_of == place) & present] for place in range(len(found.systems))]
+    counts = [np.histogram(values, edges)[0] for values in by_system]
+    tallest = max(float((tally / max(tally.sum(), 1)).max()) for tally in counts)
+    rows = [frame(panel, float(scores[present].min()), float(scores[present].max()))]
+    for place, (system, values, tally) in enumerate(zip(found.systems, by_system, counts, strict=True)):
+        band = {"panel": panel, "system": system, "bottom": place + 1}
+        for count, start, end in zip(tally.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if count:
+                between = f"{number(start, places)} to {number(end, places)}"
+                label = f"{system}: {count:,} of {counted(values.size, 'turn')} at {between}"
+                top = place + 1 - 0.86 * count / values.size / tallest
+                rows.append({**band, "kind": "bar", "start": start, "end": end, "top": top, "label": label})
+        if values.size:
+            median = float(np.median(values))
+            label = f"{system}: median {number(median, places)} of {counted(values.size, 'turn')}"
+            rows.append({**band, "kind": "median", "start": median, "top": place + 0.14, "label": label})
+    return rows
+
+
+def _scatter_title(found: Digest, key: str, quality: str) -> str:
+    return f"{_panel(found, key)} · ρ {number(found.human_correlations[key, quality].value, 2)}"
+
+
+def _scatter_rows(found: Digest, key: str, quality: str, panel: str) -> list[Record]:
+    rated, places = found.rated, found.places[key]
+    scores, ratings = rated.scores[key], rated.ratings[quality]
+    both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(ratings))
+    if both.size == 0:
+        return []
+    low, high = float(scores[both].min()), float(scores[both].max())
+    rows = [frame(panel, low, high)]
+    for place in both[:: -(-both.size // MOST_POINTS)].tolist():
+        system, score, rating = found.systems[rated.systems[place]], float(scores[place]), float(ratings[place])
+        label = f"{rated.names[place]} ({system}): {key} {number(score, places)}, {quality} {number(rating, 2)}"
+        rows.append({"panel": panel, "kind": "point", "system": system, "score": score, "rating": rating,
+                     "label": label})  # fmt: skip
+    if low < high and both.size > 2:
+        slope, level = np.polyfit(scores[both] - low, ratings[both], 1).tolist()
+        # The line ends where the ratings do, so that no axis runs past the rating scale.
+        steps = np.linspace(low, high, 101)
+        heights = level + slope * (steps - low)
+        inside = (heights >= ratings[both].min()) & (heights <= ratings[both].max())
+        ends = np.flatnonzero(inside)[[0, -1]] if inside.any() else ()
+        rows += [
+            {"panel": panel, "kind": "line", "score": float(steps[end]), "rating": float(heights[end])} for end in ends
+        ]
+    return rows

@@ -1,0 +1,241 @@
+"""What the report needs of a result, as labels and arrays: charts, tables and sentences all read from here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.dialogue import Example, Row, mean_rating
+from turnwise.engine.local import cluster_key
+from turnwise.engine.summarise import SystemValue
+from turnwise.metrics.base import Score
+from turnwise.report.labels import decimals, labels, one_line
+from turnwise.stats.arrays import FloatArray
+from turnwise.stats.correlation import Correlation, spearman
+
+if TYPE_CHECKING:
+    from turnwise.verbs.evaluate import Result
+
+# Metrics of whole systems say nothing about a turn.
+NO_SCORE = Score(None)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A row that could be read, with its scores by metric label."""
+
+    row: Row
+    example: Example
+    system: int
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What people rated, beside what the metrics say: one entry per rated turn, or per rated dialogue."""
+
+    scores: dict[str, FloatArray]
+    ratings: dict[str, FloatArray]
+    systems: NDArray[np.intp]
+    clusters: NDArray[np.int64]
+    names: list[str]
+    turns: int
+    dialogues: int
+
+    @property
+    def unit(self) -> str:
+        """What one point is."""
+        if self.turns and self.dialogues:
+            return "item"
+        return "dialogue" if self.dialogues else "turn"
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A result with every name made fit for display. Metrics, systems and qualities go by their labels."""
+
+    metrics: tuple[str, ...]
+    better: dict[str, bool | None]
+    pooled: dict[str, bool]
+    about: dict[str, tuple[str, str, str]]
+    systems: tuple[str, ...]
+    values: dict[tuple[str, str], SystemValue]
+    turns: list[Turn]
+    unread: list[Row]
+    files: tuple[str, ...]
+    quality_labels: dict[str, str]
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """What people rated."""
+        return tuple(self.quality_labels.values())
+
+    @cached_property
+    def scores(self) -> dict[str, FloatArray]:
+        """Turn scores by metric, NaN where there is none."""
+        return {key: _floats(turn.scores[key].value for turn in self.turns) for key in self.metrics}
+
+    @cached_property
+    def turn_metrics(self) -> tuple[str, ...]:
+        """The metrics that gave at least one turn a score."""
+        return tuple(key for key in self.metrics if bool(np.isfinite(self.scores[key]).any()))
+
+    @cached_property
+    def system_of(self) -> NDArray[np.intp]:
+        """The number of every turn's system."""
+        return np.array([turn.system for turn in self.turns], dtype=np.intp)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Decimals to show, by metric."""
+        found = {}
+        for key in self.metrics:
+            values = [value.value for (_, metric), value in self.values.items() if metric == key]
+            found[key] = decimals([*_finite(self.scores[key]), *(v for v in values if v is not None)])
+        return found
+
+    @cached_property
+    def turn_places(self) -> dict[str, int]:
+        """Decimals of a single turn's score, by metric: none where all are whole numbers."""
+        whole = {key: bool(np.nanmax(np.abs(np.mod(self.scores[key], 1))) == 0) for key in self.turn_metrics}
+        return {key: 0 if whole.get(key) else places for key, places in self.places.items()}
+
+    @cached_property
+    def ratings(self) -> dict[str, FloatArray]:
+        """Mean ratings of every turn by quality, NaN where there is none."""
+        return {
+            label: _floats(mean_rating(turn.example.ratings.get(name, ())) for turn in self.turns)
+            for name, label in self.quality_labels.items()
+        }
+
+    @cached_property
+    def clusters(self) -> NDArray[np.int64]:
+        """What every turn is resampled with."""
+        return np.array([cluster_key(turn.example) for turn in self.turns], dtype=np.int64)
+
+    @cached_property
+    def rated(self) -> Rated:
+        """Ratings and scores side by side; turns of a dialogue that was rated as a whole are averaged."""
+        numbers: dict[object, int] = {}
+        names: list[str] = []
+        first: list[int] = []
+        group_of = np.full(len(self.turns), -1, dtype=np.intp)
+        for position, turn in enumerate(self.turns):
+            example = turn.example
+            if not example.ratings:
+                continue
+            whole = example.rated == "dialogue" and example.dialogue_id is not None
+            point = (example.dialogue_id, turn.system) if whole else position
+            group_of[position] = numbers.setdefault(point, len(numbers))
+            if group_of[position] == len(names):
+                names.append(one_line(str(example.dialogue_id) if whole else turn.row.id))
+                first.append(position)
+        dialogues = sum(isinstance(point, tuple) for point in numbers)
+        count = len(names)
+        return Rated(
+            scores={key: _group_means(self.scores[key], group_of, count) for key in self.turn_metrics},
+            ratings={name: _group_means(values, group_of, count) for name, values in self.ratings.items()},
+            systems=self.system_of[first],
+            clusters=self.clusters[first],
+            names=names,
+            turns=count - dialogues,
+            dialogues=dialogues,
+        )
+
+    @cached_property
+    def metric_correlations(self) -> dict[tuple[str, str], Correlation]:
+        """Spearman over turns, for every pair of metrics in their order."""
+        return {
+            (first, second): spearman(self.scores[first], self.scores[second])
+            for position, first in enumerate(self.turn_metrics)
+            for second in self.turn_metrics[position + 1 :]
+        }
+
+    @cached_property
+    def human_correlations(self) -> dict[tuple[str, str], Correlation]:
+        """Spearman of every metric with every quality."""
+        return {
+            (key, quality): spearman(scores, ratings)
+            for key, scores in self.rated.scores.items()
+            for quality, ratings in self.rated.ratings.items()
+        }
+
+    @property
+    def main_quality(self) -> str | None:
+        """The quality that is shown in most detail: the overall one where there is one."""
+        overall = [quality for quality in self.qualities if "overall" in quality.lower()]
+        return next(iter([*overall, *self.qualities]), None)
+
+
+def digest(result: Result) -> Digest:
+    """Read a result."""
+    metric_labels = labels(result.metrics)
+    read = [item for item in result.judged if item.row.example is not None]
+    examples = [item.row.example for item in read if item.row.example is not None]
+    system_labels = labels(dict.fromkeys(example.system for example in examples))
+    numbers = {name: place for place, name in enumerate(system_labels)}
+    turns = [
+        Turn(
+            item.row,
+            example,
+            numbers[example.system],
+            {label: item.scores.get(key, NO_SCORE) for key, label in metric_labels.items()},
+        )
+        for item, example in zip(read, examples, strict=True)
+    ]
+    rated = dict.fromkeys(quality for example in examples for quality in example.ratings)
+    return Digest(
+        metrics=tuple(metric_labels.values()),
+        better={metric_labels[key]: metric.higher_is_better for key, metric in result.metrics.items()},
+        pooled={metric_labels[key]: metric.pooled for key, metric in result.metrics.items()},
+        about={
+            metric_labels[key]: (metric.summary, metric.cite, result.signatures[key])
+            for key, metric in result.metrics.items()
+        },
+        systems=tuple(system_labels.values()),
+        values={
+            (system_labels[value.system], metric_labels[value.metric]): value
+            for value in result.system_values
+            if value.system in system_labels
+        },
+        turns=turns,
+        unread=[item.row for item in result.judged if item.row.example is None],
+        files=tuple(dict.fromkeys(file_name(item.row.file) for item in result.judged)),
+        quality_labels=labels(rated),
+    )
+
+
+def file_name(path: str) -> str:
+    """A file without its folders: a report may travel further than a path should.
+
+    >>> file_name("/home/me/chats.jsonl"), file_name("C:\\\\data\\\\chats.jsonl")
+    ('chats.jsonl', 'chats.jsonl')
+    """
+    return one_line(PurePath(path.replace("\\", "/")).name)
+
+
+def _floats(values: Iterable[float | None]) -> FloatArray:
+    """Numbers, with NaN for those that are missing or infinite."""
+    finite = [np.nan if value is None or not math.isfinite(value) else value for value in values]
+    return np.array(finite, dtype=np.float64)
+
+
+def _finite(values: FloatArray) -> list[float]:
+    present = values[np.isfinite(values)]
+    return [float(present.min()), float(present.max())] if present.size else []
+
+
+def _group_means(values: FloatArray, group_of: NDArray[np.intp], count: int) -> FloatArray:
+    """The mean of the values that each group has, NaN where it has none. Group -1 is nobody's."""
+    present = ~np.isnan(values) & (group_of >= 0)
+    sums = np.bincount(group_of[present], weights=values[present], minlength=count)
+    sizes = np.bincount(group_of[present], minlength=count)
+    means: FloatArray = np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0)
+    return means

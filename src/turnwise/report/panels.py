@@ -1,0 +1,151 @@
+"""What several charts share: panels side by side, heat maps, colours and the common look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnwise.report import palette
+from turnwise.report.labels import counted, number
+from turnwise.report.palette import light
+from turnwise.stats.arrays import FloatArray
+from turnwise.stats.correlation import Correlation
+
+if TYPE_CHECKING:
+    import altair as alt
+
+PANEL_WIDTH = 240
+COLUMNS = 3
+BINS = 20
+Record = dict[str, Any]
+
+
+def data_of(rows: list[Record]) -> alt.InlineData:
+    """Rows as the data of a chart: as text, which altair neither checks nor copies value by value."""
+    import altair as alt
+
+    return alt.InlineData(values=json.dumps(rows), format=alt.JsonDataFormat(type="json"))
+
+
+def system_colour(systems: Sequence[str], *, legend: bool = False) -> alt.Color:
+    """One colour per system."""
+    import altair as alt
+
+    colours = [light(name) for name in palette.SYSTEMS]
+    # Beyond the palette colours would only repeat: one for all says less that is false.
+    many = len(systems) > len(colours)
+    shades = [colours[0 if many else place] for place in range(len(systems))]
+    shown = legend and not many and len(systems) > 1
+    look = alt.Legend(title=None, orient="top", symbolOpacity=1, columns=4) if shown else None
+    return alt.Color("system:N", scale=alt.Scale(domain=list(systems), range=shades), legend=look)
+
+
+def frame(panel: str, low: float, high: float) -> Record:
+    """What a panel's horizontal axis must reach: constant values get some room around them."""
+    reach = 0.0 if low < high else max(abs(low) * 0.2, 0.2)
+    return {"panel": panel, "kind": "frame", "from": low - reach, "to": high + reach}
+
+
+def panels(
+    layers: Sequence[alt.Chart], rows: list[Record], titles: Sequence[str], *, height: int, shared_y: bool
+) -> alt.FacetChart:
+    """Layers drawn once for each panel that the rows name, every panel on a horizontal axis of its own."""
+    import altair as alt
+
+    unseen = (
+        alt.Chart()
+        .transform_filter("datum.kind === 'frame'")
+        .mark_rule(opacity=0, aria=False, color=light("chart-grid"))
+        .encode(x=alt.X("from:Q", title=None), x2=alt.X2("to:Q"))
+    )
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=13, labelFontWeight=600, labelPadding=6)
+    facet = alt.Facet("panel:N", sort=list(titles), header=header)
+    layered = alt.layer(unseen, *layers, data=data_of(rows)).properties(width=PANEL_WIDTH, height=height)
+    chart = layered.facet(facet, columns=COLUMNS, spacing=28)
+    chart = chart.resolve_scale(x="independent", y="shared" if shared_y else "independent")
+    # A shared axis would be drawn once, at the far left; a panel must stand by itself on a narrow screen.
+    faceted: alt.FacetChart = styled(chart.resolve_axis(x="independent", y="independent"))
+    return faceted
+
+
+def heat_map(
+    cells: Mapping[tuple[str, str], Correlation],
+    *,
+    rows: list[str],
+    columns: list[str],
+    unit: str,
+    show_n: bool,
+) -> alt.LayerChart:
+    """Correlations keyed (row, column), coloured from minus one to one; a dash where nothing can be said."""
+    import altair as alt
+
+    quiet: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "grid": False, "labelOverlap": False}
+    if show_n:
+        width = 84
+        # A label that is a list of words is drawn as several lines.
+        x_axis = alt.Axis(labelAngle=0, labelLimit=width, labelExpr="split(datum.label, ' ')", **quiet)
+    else:
+        width = 46
+        x_axis = alt.Axis(labelAngle=-40, labelLimit=120, **quiet)
+    base = alt.Chart(data_of(_cells(cells, unit)), width=alt.Step(width), height=alt.Step(38)).encode(
+        x=alt.X("column:N", sort=columns, axis=x_axis, scale=alt.Scale(paddingInner=0.05)),
+        y=alt.Y("row:N", sort=rows, axis=alt.Axis(labelLimit=160, **quiet), scale=alt.Scale(paddingInner=0.05)),
+    )
+    shades = alt.Scale(type="threshold", domain=palette.EDGES, range=[light(name) for name in palette.DIVERGING])
+    fill = alt.condition(
+        "isValid(datum.value)", alt.Color("value:Q", scale=shades, legend=None), alt.value(light("chart-empty"))
+    )
+    strong = alt.when(f"abs(datum.value) >= {palette.STRONG}").then(alt.value(light("chart-on-strong")))
+    ink = strong.otherwise(alt.value(light("chart-ink")))
+    squares = base.mark_rect(cornerRadius=3, invalid=None).encode(color=fill, description=alt.Description("label:N"))
+    texts = [base.mark_text(fontSize=12, dy=-5 if show_n else 0, aria=False).encode(text=alt.Text("text:N"), color=ink)]
+    if show_n:
+        texts.append(base.mark_text(fontSize=9.5, dy=10, aria=False).encode(text=alt.Text("n:N"), color=ink))
+    layered: alt.LayerChart = styled(alt.layer(squares, *texts))
+    return layered
+
+
+def _cells(cells: Mapping[tuple[str, str], Correlation], unit: str) -> list[Record]:
+    records = []
+    for (row, column), cell in cells.items():
+        text = number(cell.value, 2)
+        said = f"Spearman {text}" if cell.value is not None else "undefined: too few values, or all the same"
+        label = f"{row} and {column}: {said} ({counted(cell.n, unit)})"
+        records.append({"row": row, "column": column, "value": cell.value, "text": text, "n": f"n {cell.n:,}",
+                        "label": label})  # fmt: skip
+    return records
+
+
+def bin_edges(values: FloatArray) -> FloatArray:
+    """Edges of at most BINS or so bins; whole numbers sit in the middle of theirs.
+
+    >>> bin_edges(np.array([1.0, 2.0, 3.0]))
+    array([0.5, 1.5, 2.5, 3.5])
+    """
+    low, high = float(values.min()), float(values.max())
+    if high - low > 1 and bool((values == np.round(values)).all()):
+        width = max(1, round((high - low + 1) / BINS))
+        return np.arange(low - 0.5, high + width, width, dtype=np.float64)
+    if low == high:
+        reach = max(abs(low) * 0.05, 0.05)
+        return np.array([low - reach, low + reach])
+    return np.linspace(low, high, BINS + 1)
+
+
+def styled(chart: Any) -> Any:
+    """The common look: quiet axes, one typeface."""
+    ink, muted, grid = light("chart-ink"), light("chart-muted"), light("chart-grid")
+    return (
+        chart.configure(font="sans-serif", background=light("chart-surface"), padding=8)
+        .configure_axis(
+            labelColor=muted, titleColor=muted, labelFontSize=11, titleFontSize=11, titleFontWeight="normal",
+            gridColor=grid, domainColor=grid, tickColor=grid, labelPadding=6, labelLimit=130, tickCount=4,
+            labelFlush=False, labelOverlap="greedy", labelSeparation=6,
+        )
+        .configure_view(stroke=None)
+        .configure_header(labelColor=ink)
+        .configure_legend(labelColor=ink, labelFontSize=12, symbolType="circle", symbolSize=80, labelLimit=160)
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""The result in plain sentences: who leads, how surely, and which metric agrees with people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from turnwise.engine.summarise import SystemValue
+from turnwise.report.digest import Digest
+from turnwise.report.labels import counted, listed, number
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best system on a metric, and those whose intervals reach into its own."""
+
+    system: str
+    rivals: tuple[str, ...]
+    has_intervals: bool
+
+    @property
+    def clear(self) -> bool:
+        """Whether its interval stands apart from every other system's."""
+        return not self.rivals
+
+
+def leader(found: Digest, key: str) -> Leader | None:
+    """Who is best on a metric; None without a direction, without rivals, or where the best are equal."""
+    better = found.better[key]
+    known = {
+        system: value
+        for system in found.systems
+        if (value := found.values.get((system, key))) is not None and value.value is not None
+    }
+    if better is None or len(known) < 2:
+        return None
+    ordered = sorted(known, key=lambda system: known[system].value or 0.0, reverse=better)
+    best = ordered[0]
+    if known[best].value == known[ordered[1]].value:
+        return None
+    rivals = tuple(system for system in ordered[1:] if not _apart(known[best], known[system]))
+    return Leader(best, rivals, all(value.low is not None for value in known.values()))
+
+
+def _apart(first: SystemValue, second: SystemValue) -> bool:
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return False
+    return first.low > second.high or first.high < second.low
+
+
+def headlines(found: Digest) -> list[Markup]:
+    """The few sentences that a colleague should read first."""
+    return [*_who_leads(found), *_no_direction(found), *_people(found), *_gaps(found)]
+
+
+def _who_leads(found: Digest) -> list[Markup]:
+    if len(found.systems) < 2:
+        if not found.systems:
+            return [Markup("No row could be read, so there is nothing to compare.")]
+        only = Markup("One system, {}: its values stand below, and there is nothing to compare them with.")
+        return [only.format(_strong(found.systems[0]))]
+    leaders = {key: best for key in found.metrics if (best := leader(found, key)) is not None}
+    wins: dict[str, list[str]] = {}
+    for key, best in leaders.items():
+        wins.setdefault(best.system, []).append(key)
+    said = []
+    for system, keys in sorted(wins.items(), key=lambda item: -len(item[1])):
+        clear = [key for key in keys if leaders[key].clear]
+        open_ = [key for key in keys if not leaders[key].clear and leaders[key].has_intervals]
+        unsure = [key for key in keys if not leaders[key].clear and not leaders[key].has_intervals]
+        score = f"{len(keys)} of {counted(len(leaders), 'metric')}"
+        sentence = Markup("{} has the best value on {}.").format(_strong(system), score)
+        if clear:
+            sentence += Markup(" Its interval stands apart from every other system’s on {}.").format(listed(clear))
+        if open_:
+            rivals = [name for name in found.systems if any(name in leaders[key].rivals for key in open_)]
+            names = listed([_strong(rival) for rival in rivals])
+            sentence += Markup(" On {} the intervals overlap with those of {}: too close to call here.").format(
+                listed(open_),
+                Markup(names),  # noqa: S704 - every name in it is escaped already
+            )
+        if unsure:
+            sentence += Markup(" On {} some systems have too few turns for an interval.").format(listed(unsure))
+        said.append(sentence)
+    equal = [key for key in found.metrics if found.better[key] is not None and key not in leaders]
+    equal = [key for key in equal if sum(_value(found, system, key) is not None for system in found.systems) > 1]
+    if equal:
+        said.append(Markup("No system is ahead on {}: the best values are equal.").format(listed(equal)))
+    return said
+
+
+def _no_direction(found: Digest) -> list[Markup]:
+    said = []
+    for key in found.metrics:
+        known = [(value, s) for s in found.systems if (value := _value(found, s, key)) is not None]
+        if found.better[key] is None and len(known) > 1 and min(known)[0] < max(known)[0]:
+            (low, lowest), (high, highest) = min(known), max(known)
+            text = Markup("On {}, where neither end is better, systems range from {} ({}) to {} ({}).")
+            places = found.places[key]
+            said.append(text.format(key, number(low, places), lowest, number(high, places), highest))
+    return said
+
+
+def _people(found: Digest) -> list[Markup]:
+    quality = found.main_quality
+    pairs = {
+        key: pair
+        for (key, name), pair in found.human_correlations.items()
+        if name == quality and pair.value is not None
+    }
+    if not pairs or quality is None:
+        return []
+    # A metric that falls as quality rises agrees with people when the correlation is negative.
+    agreement = {key: (pair.value or 0.0) * (-1 if found.better[key] is False else 1) for key, pair in pairs.items()}
+    best = max(agreement, key=lambda key: agreement[key])
+    units = counted(pairs[best].n, found.rated.unit)
+    if agreement[best] <= 0:
+        return [Markup("No metric agrees with people’s {} ratings.").format(_strong(quality))]
+    text = Markup("Of the metrics, {} agrees best with people’s {} ratings (Spearman {} over {}).")
+    return [text.format(_strong(best), _strong(quality), number(pairs[best].value, 2), units)]
+
+
+def _gaps(found: Digest) -> list[Markup]:
+    said = []
+    if found.unread:
+        rows = counted(len(found.unread), "row")
+        said.append(Markup("{} could not be read; they are listed at the end, with the reasons.").format(rows))
+    silent = [key for key in found.metrics if all(_value(found, s, key) is None for s in found.systems)]
+    if silent and found.systems:
+        said.append(Markup("There is no score at all from {}.").format(listed(silent)))
+    return said
+
+
+def _value(found: Digest, system: str, key: str) -> float | None:
+    value = found.values.get((system, key))
+    return value.value if value is not None else None
+
+
+def _strong(name: str) -> Markup:
+    return Markup("<strong><bdi>{}</bdi></strong>").format(name)

@@ -1,0 +1,154 @@
+"""The charts show the right numbers, become files, and are drawn in colours that can be told apart."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.report.results import score
+from turnwise.errors import TurnwiseError
+from turnwise.report import palette
+from turnwise.report.charts import all_charts, ranking_chart, save_chart, to_svg, write_charts
+from turnwise.report.digest import Digest, digest
+from turnwise.report.panels import bin_edges
+from turnwise.report.svg import inline_svg
+from turnwise.verbs.evaluate import Result
+
+
+@pytest.fixture(scope="module")
+def found(chats: Result) -> Digest:
+    return digest(chats)
+
+
+def drawn(chart: object) -> list[dict[str, object]]:
+    """The rows that a chart draws."""
+    spec = chart.to_dict()  # type: ignore[attr-defined]
+    (text,) = spec["datasets"].values()
+    rows: list[dict[str, object]] = json.loads(text)
+    return rows
+
+
+def test_the_ranking_is_by_each_metric_s_own_direction(found: Digest) -> None:
+    rows = [row for row in drawn(ranking_chart(found)) if row["kind"] == "value"]
+    for panel, sign in (("overlap ↑", -1), ("vowels ↓", 1)):
+        values = [sign * float(str(row["value"])) for row in rows if row["panel"] == panel]
+        assert values == sorted(values)
+        assert len(values) == 4
+
+
+def test_correlations_equal_scipy_s(found: Digest) -> None:
+    for (key, quality), pair in found.human_correlations.items():
+        scores, ratings = found.rated.scores[key], found.rated.ratings[quality]
+        both = ~np.isnan(scores) & ~np.isnan(ratings)
+        assert pair.n == both.sum()
+        assert pair.value == pytest.approx(stats.spearmanr(scores[both], ratings[both]).statistic)
+    for (first, second), pair in found.metric_correlations.items():
+        expected = stats.spearmanr(found.scores[first], found.scores[second]).statistic
+        assert pair.value == pytest.approx(expected)
+
+
+def test_every_turn_is_in_the_distributions(found: Digest) -> None:
+    rows = [row for row in drawn(all_charts(found)["distributions"]) if row["kind"] == "bar"]
+    counts = [int(str(row["label"]).split(": ")[1].split(" of ")[0]) for row in rows if row["panel"] == "words"]
+    assert sum(counts) == 60
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [0.5, 0.5], [0.0, 1.0], [1.0, 2.0, 400.0], [-3.0, 0.1], [1e9, 1e9 + 1], [1e-9, 2e-9], [0, 1e300]]
+)
+def test_bins_hold_every_value(values: list[float]) -> None:
+    edges = bin_edges(np.array(values))
+    assert (np.diff(edges) > 0).all()
+    assert len(edges) <= 30
+    assert np.histogram(values, edges)[0].sum() == len(values)
+
+
+def test_charts_become_files(chats: Result, tmp_path: Path) -> None:
+    written = write_charts(chats, tmp_path / "charts")
+    names = {"ranking", "distributions", "metric-correlations", "human-correlations", "scatter"}
+    assert {path.name for path in written} == {f"{name}{suffix}" for name in names for suffix in (".svg", ".png")}
+    for path in written:
+        if path.suffix == ".svg":
+            assert ET.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+        else:
+            assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+            assert path.stat().st_size > 5_000
+
+
+def test_a_chart_s_ending_decides(found: Digest, tmp_path: Path) -> None:
+    chart = ranking_chart(found)
+    spec = json.loads(save_chart(chart, tmp_path / "ranking.JSON").read_text(encoding="utf-8"))
+    assert "vega-lite" in spec["$schema"]
+    with pytest.raises(TurnwiseError, match=r"ranking\.gif: a chart is written as"):
+        save_chart(chart, tmp_path / "ranking.gif")
+
+
+def test_charts_that_have_nothing_to_show_are_left_out() -> None:
+    rows = [{"response": "one two"}, {"response": "three"}]
+    assert list(all_charts(digest(score(rows, ["words"])))) == ["ranking", "distributions"]
+    assert list(all_charts(digest(score(rows, ["silent"])))) == []
+
+
+def test_in_the_page_colours_go_by_name_and_identifiers_by_chart(found: Digest) -> None:
+    svg = to_svg(ranking_chart(found))
+    inside = inline_svg(svg, "ranking", "What it shows")
+    root = ET.fromstring(inside)  # noqa: S314
+    assert root.get("aria-label") == "What it shows"
+    used = {e.get(key) for e in root.iter() for key in ("fill", "stroke")} - {None, "none", "transparent"}
+    assert used
+    assert all(str(colour).startswith("var(--chart-") for colour in used)
+    assert all((e.get("id") or "ranking-").startswith("ranking-") for e in root.iter())
+    assert "style=" not in inside
+    labels = [label for e in root.iter() if (label := e.get("aria-label"))]
+    assert any(label.startswith("juniper: ") for label in labels)
+
+
+def test_what_the_page_forbids_or_shares_is_taken_out_of_a_chart() -> None:
+    drawn_svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg"><rect fill="#ffffff"/><clipPath id="c1"/>'
+        '<path clip-path="url(#c1)" style="mix-blend-mode:multiply" fill="#123456"/></svg>'
+    )
+    inside = inline_svg(drawn_svg, "scatter", "d")
+    assert "style" not in inside
+    assert "rect" not in inside
+    assert 'id="scatter-c1"' in inside
+    assert 'clip-path="url(#scatter-c1)"' in inside
+    assert 'fill="#123456"' in inside
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_can_be_read(theme: int) -> None:
+    colour = {name: pair[theme] for name, pair in {**palette.PAGE, **palette.ALL}.items()}
+    for ground in ("page", "surface", "raised", "accent-soft", "warn-soft"):
+        assert contrast(colour["ink"], colour[ground]) >= 7
+    for ground in ("page", "surface", "raised"):
+        for text in ("muted", "accent", "warn"):
+            assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+    for name in palette.SYSTEMS:
+        assert contrast(colour[name], colour["chart-surface"]) >= 3, name
+    # Numbers in the cells of a heat map: dark on weak colours, light on strong ones (swapped at night).
+    for edge, name in enumerate(palette.DIVERGING):
+        middle = -1 + (2 * edge + 1) / palette.STEPS
+        text = colour["chart-on-strong"] if abs(middle) > palette.STRONG else colour["chart-ink"]
+        assert contrast(text, colour[name]) >= 4.5, (name, text)
+
+
+def test_a_drawn_colour_leads_back_to_its_name() -> None:
+    assert len(palette.names_by_light()) == len(palette.ALL)
