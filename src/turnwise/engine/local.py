@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 
 from turnwise.dialogue import Example, Row
 from turnwise.metrics.base import Metric, Score
+from turnwise.models.protocols import Answer, Request
 
-NOT_SCORED: Mapping[str, Score] = {}
+# All requests of a window are answered together: enough rows to fill batches of equal length, few enough for memory.
+WINDOW = 2048
+
+Ask = Callable[[Iterable[Request]], Mapping[Request, Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +25,35 @@ class Judged:
     scores: Mapping[str, Score]
 
 
-def judge_rows(rows: Iterable[Row], metrics: Mapping[str, Metric]) -> Iterator[Judged]:
-    """Judge every readable row by every turn-level metric."""
-    for row in rows:
-        if row.example is None:
-            yield Judged(row, NOT_SCORED)
-        else:
-            yield Judged(row, {key: judge(metric, row.example) for key, metric in metrics.items()})
+def judge_rows(rows: Iterable[Row], metrics: Mapping[str, Metric], ask: Ask) -> Iterator[Judged]:
+    """Judge every readable row by every metric. `ask` puts all requests of a window to the models at once."""
+    stream = iter(rows)
+    while window := list(islice(stream, WINDOW)):
+        examples = [row.example for row in window]
+        scores = judge_examples([example for example in examples if example], metrics, ask)
+        judged = iter(scores)
+        for row in window:
+            yield Judged(row, next(judged) if row.example else {})
 
 
-def judge(metric: Metric, example: Example) -> Score:
-    """One metric on one example; what is missing becomes a note, never an exception."""
-    unmet = metric.unmet_need(example)
-    return Score(None, note=unmet) if unmet else metric.judge(example)
+def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], ask: Ask) -> list[dict[str, Score]]:
+    """The scores of each example; what is missing becomes a note, never an exception."""
+    unmet = [{key: metric.unmet_need(example) for key, metric in metrics.items()} for example in examples]
+    requests = [
+        {key: metric.requests(example) for key, metric in metrics.items() if lacking[key] is None}
+        for example, lacking in zip(examples, unmet, strict=True)
+    ]
+    wanted = [request for by_metric in requests for asked in by_metric.values() for request in asked]
+    answers = ask(wanted) if wanted else {}
+    return [
+        {
+            key: metric.judge(example, [answers[request] for request in asked[key]])
+            if key in asked
+            else Score(None, note=lacking[key])
+            for key, metric in metrics.items()
+        }
+        for example, lacking, asked in zip(examples, unmet, requests, strict=True)
+    ]
 
 
 def context_key(example: Example) -> int:

@@ -112,8 +112,13 @@ class Summary:
             values = np.frombuffer(turns.values, dtype=np.float64)
             value = float(values.mean())
             interval = mean_interval(values, np.frombuffer(turns.clusters, dtype=np.int64), seed=seed)
-        low, high = (interval.low, interval.high) if interval is not None else (None, None)
+        low, high = (None, None) if interval is None else _within(metric.range, interval)
         return SystemValue(system, key, value, low, high, n, metric.higher_is_better)
+
+
+def _within(bounds: tuple[float, float], interval: Interval) -> tuple[float, float]:
+    """A normal interval knows nothing of the ends of a scale."""
+    return max(bounds[0], interval.low), min(bounds[1], interval.high)
 
 
 def sum_statistics(statistics: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from turnwise.dialogue import Example
+from turnwise.models.protocols import Request
 
 Mode = Literal["recommended", "paper", "released"]
 Level = Literal["turn", "group", "system"]
@@ -52,6 +53,10 @@ class Metric(ABC):
     modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
     higher_is_better: ClassVar[bool | None] = True
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        """What this metric asks of models to judge an example; `judge` gets the answers in the same order."""
+        return ()
 
     @abstractmethod
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:

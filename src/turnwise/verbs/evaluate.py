@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.dialogue import Example, Row
+from turnwise.engine.ask import asker
 from turnwise.engine.local import Judged, judge_rows
 from turnwise.engine.summarise import Summary, SystemValue
 from turnwise.errors import TurnwiseError
@@ -109,6 +110,9 @@ def evaluate(
     mapping: Mapping[str, str] | None = None,
     strict: bool = False,
     seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
     progress: Iterator[None] | None = None,
 ) -> Result:
     """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
@@ -121,7 +125,7 @@ def evaluate(
     summary = Summary(chosen)
     judged: list[Judged] = []
     problems = Problems(strict=strict)
-    for item in judge_rows(chain(first, rows), chosen):
+    for item in judge_rows(chain(first, rows), chosen, asker(models, device, cache)):
         problems.see(item)
         summary.add(item)
         judged.append(item)
