@@ -1,0 +1,132 @@
+"""Answers that outlive a run: one SQLite file, safe to kill at any moment and to share between processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from turnwise.engine.requests import pack_answer, unpack_answer
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Answer
+
+FILE = "answers.sqlite"
+DEFAULT_LIMIT = 2 * 1024**3
+AT_ONCE = 500
+PATIENCE = 60.0
+
+
+class Cache:
+    """Answers by key. When the file outgrows `limit` bytes, the oldest answers go."""
+
+    def __init__(self, folder: str | Path, limit: int = DEFAULT_LIMIT) -> None:
+        self.path, self.limit = Path(folder) / FILE, limit
+        self.set_aside: Path | None = None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise TurnwiseError(
+                f"--cache {folder}: cannot be created ({problem.strerror}); give a folder or 'off'"
+            ) from None
+        try:
+            self._database = self._open()
+        except sqlite3.OperationalError as problem:
+            raise TurnwiseError(f"--cache {folder}: cannot be used ({problem}); give another folder or 'off'") from None
+        except sqlite3.DatabaseError:
+            self._start_again()
+
+    def _open(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        try:
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            database.execute("PRAGMA journal_mode = WAL")
+            # The file stays whole when the process dies; only a power cut may take the last answers.
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, key BLOB UNIQUE, value BLOB)"
+            )
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _start_again(self) -> None:
+        """Put a damaged file out of the way, so that nothing is lost that somebody may want to look at."""
+        with suppress(AttributeError, sqlite3.Error):
+            self._database.close()
+        self.set_aside = self.path.with_suffix(f".damaged-{int(time.time())}-{os.getpid()}")
+        with suppress(FileNotFoundError):
+            self.path.replace(self.set_aside)
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self._database = self._open()
+
+    @contextmanager
+    def _mended(self) -> Iterator[None]:
+        """A damaged page found half-way costs the cache, not the run."""
+        try:
+            yield
+        except sqlite3.OperationalError as problem:
+            raise TurnwiseError(f"cache {self.path}: {problem}; give another folder with --cache, or 'off'") from None
+        except sqlite3.DatabaseError:
+            self._start_again()
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, Answer]:
+        """The answers that are there. A damaged one counts as absent and will be computed again."""
+        asked, found = list(keys), {}
+        with self._mended():
+            for start in range(0, len(asked), AT_ONCE):
+                part = asked[start : start + AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows = self._database.execute(f"SELECT key, value FROM answers WHERE key IN ({marks})", part)  # noqa: S608
+                for key, value in rows:
+                    if (answer := unpack_answer(value)) is not None:
+                        found[bytes(key)] = answer
+        return found
+
+    def put(self, answers: Mapping[bytes, Answer]) -> None:
+        """Keep answers, all or none of them."""
+        rows = [(key, pack_answer(answer)) for key, answer in answers.items()]
+        with self._mended():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._database.executemany("INSERT OR REPLACE INTO answers (key, value) VALUES (?, ?)", rows)
+                self._shrink()
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def _shrink(self) -> None:
+        size, pages, free = (
+            self._database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_size", "page_count", "freelist_count")
+        )
+        if size * (pages - free) <= self.limit:
+            return
+        # A quarter at a time, so that a full cache is not shrunk again at every batch.
+        self._database.execute(
+            "DELETE FROM answers WHERE number <= (SELECT (3 * MIN(number) + MAX(number)) / 4 FROM answers)"
+        )
+        self._database.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def __len__(self) -> int:
+        return int(self._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._database.close()
+
+
+def open_cache(where: str | Path | None) -> Cache | None:
+    """The cache in a folder, the user's own where None is given, and none at all where it is "off"."""
+    if where == "off":
+        return None
+    if where is None:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        where = Path(base) / "turnwise"
+    return Cache(where)

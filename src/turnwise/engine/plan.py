@@ -1,0 +1,46 @@
+"""What has to be computed: every distinct request once, grouped by model, less what the cache already knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from turnwise.engine.cache import Cache
+from turnwise.engine.requests import request_key
+from turnwise.models.protocols import Answer, Lookup, Model, ModelSource, Request
+
+
+@dataclass
+class Plan:
+    """Answers that are known, and requests that are not, by role, each with its name in the cache."""
+
+    known: dict[Request, Answer] = field(default_factory=dict)
+    missing: dict[str, dict[Request, bytes]] = field(default_factory=dict)
+    models: dict[str, Model] = field(default_factory=dict)
+
+    @property
+    def open(self) -> int:
+        """How many requests have to be computed."""
+        return sum(map(len, self.missing.values()))
+
+
+def make_plan(requests: Iterable[Request], source: ModelSource, cache: Cache | None) -> Plan:
+    """Look at all requests of all metrics together. Words are looked up at once: that is as cheap as a cache."""
+    plan = Plan()
+    for request in dict.fromkeys(requests):
+        if request.role not in plan.models:
+            plan.models[request.role] = source.model(request.role)
+        model = plan.models[request.role]
+        if isinstance(request, Lookup):
+            plan.known[request] = model.answer(request, [], [])
+        else:
+            plan.missing.setdefault(request.role, {})[request] = request_key(model.fingerprint, request)
+    if cache is not None:
+        for wanted in plan.missing.values():
+            found = cache.get(wanted.values())
+            plan.known |= {request: found[key] for request, key in wanted.items() if key in found}
+        plan.missing = {
+            role: {request: key for request, key in wanted.items() if request not in plan.known}
+            for role, wanted in plan.missing.items()
+        }
+    return plan

@@ -1,0 +1,84 @@
+"""Answering requests: plan, batch, run, remember. A killed run starts again where its last batch ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from turnwise.engine.batching import batches
+from turnwise.engine.cache import Cache
+from turnwise.engine.plan import make_plan
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Answer, Model, ModelSource, Request, Row
+
+OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad alloc", "failed to allocate memory")
+
+
+def answer_requests(
+    requests: Iterable[Request],
+    source: ModelSource,
+    *,
+    cache: Cache | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[Request, Answer]:
+    """The answer to every distinct request. `progress` is told how many more were answered, after each batch."""
+    plan = make_plan(requests, source, cache)
+    answers = plan.known
+    if progress is not None and answers:
+        progress(len(answers))
+    for role, wanted in plan.missing.items():
+        _run_model(plan.models[role], wanted, answers, cache, progress)
+    return answers
+
+
+def _run_model(
+    model: Model,
+    wanted: Mapping[Request, bytes],
+    answers: dict[Request, Answer],
+    cache: Cache | None,
+    progress: Callable[[int], None] | None,
+) -> None:
+    rows_of = {request: model.rows(request) for request in wanted}
+    rows, owners = [], []
+    for request, its_rows in rows_of.items():
+        rows += its_rows
+        owners += [(request, i) for i in range(len(its_rows))]
+    results: dict[Request, dict[int, Any]] = {request: {} for request in wanted}
+
+    def finish(done: Iterable[Request]) -> None:
+        new = {}
+        for request in done:
+            found = results.pop(request)
+            answer = model.answer(request, rows_of[request], [found[i] for i in range(len(found))])
+            answers[request] = new[wanted[request]] = answer
+        if new and cache is not None:
+            cache.put(new)
+        if new and progress is not None:
+            progress(len(new))
+
+    finish([request for request, its_rows in rows_of.items() if not its_rows])
+    for batch in batches(rows, model.budget):
+        for index, result in zip(batch, run_rows(model, [rows[i] for i in batch]), strict=True):
+            request, place = owners[index]
+            results[request][place] = result
+        touched = dict.fromkeys(owners[index][0] for index in batch)
+        finish([request for request in touched if len(results[request]) == len(rows_of[request])])
+
+
+def run_rows(model: Model, rows: Sequence[Row]) -> list[Any]:
+    """Run a batch; if memory does not suffice, run its halves, and remember to ask for less next time."""
+    try:
+        return model.run(rows)
+    except Exception as problem:  # torch and onnxruntime have each their own class for this
+        if not _is_out_of_memory(problem):
+            raise
+    if len(rows) == 1:
+        size = len(rows[0].prefix) + len(rows[0].ids)
+        raise TurnwiseError(f"not enough memory to run a model on one text of {size} tokens")
+    model.budget = max(1, model.budget // 2)
+    half = len(rows) // 2
+    return run_rows(model, rows[:half]) + run_rows(model, rows[half:])
+
+
+def _is_out_of_memory(problem: Exception) -> bool:
+    return isinstance(problem, MemoryError) or any(sign in str(problem).lower() for sign in OUT_OF_MEMORY)

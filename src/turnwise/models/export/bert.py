@@ -1,0 +1,159 @@
+"""BERT as an ONNX graph: the trunk, and on top of it hidden layers, a masked-LM head or classifier heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.export.graph import Graph
+from turnwise.models.export.storage import Floats, quantise
+
+Weights = Mapping[str, Floats]
+ACTIVATIONS = {"gelu": "Gelu", "tanh": "Tanh", "relu": "Relu"}
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """A word-embedding table that several files share: whole numbers, scales, and the file that holds both."""
+
+    file: str
+    numbers: npt.NDArray[np.int8]
+    scales: Floats
+
+
+def trunk_weights(weights: Weights) -> dict[str, Floats]:
+    """The weights in single precision, named as in a bare BertModel, whatever model they were saved from."""
+    return {name.removeprefix("bert."): np.asarray(value, dtype=np.float32) for name, value in weights.items()}
+
+
+class Bert:
+    """A graph that already contains the trunk; add the parts that a role needs, then save it."""
+
+    def __init__(
+        self, weights: Weights, config: Mapping[str, Any], fineness: float | None, table: WordTable | None = None
+    ) -> None:
+        if config.get("model_type") != "bert" or config.get("hidden_act", "gelu") != "gelu":
+            raise TurnwiseError("only BERT models with the GELU activation can be exported")
+        self.graph, self.config, self.table = Graph(fineness), config, table
+        self._weights = trunk_weights(weights)
+        g = self.graph
+        self._ids, self._mask, self._types = (
+            g.input(name, "int64", ["rows", "tokens"]) for name in ("ids", "mask", "types")
+        )
+        self.layers = self._trunk()
+
+    def _pair(self, name: str) -> tuple[Floats, Floats]:
+        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+
+    def _words(self) -> tuple[str, str | None]:
+        """Names of the word table and its scales in the graph; no scales if it is stored in full."""
+        if self.table is not None:
+            rows = self.table.numbers.nbytes
+            scales = self.table.scales[:, None]
+            return (
+                self.graph.shared("words", self.table.numbers, self.table.file, 0),
+                self.graph.shared("word_scales", scales, self.table.file, rows),
+            )
+        own = self._weights["embeddings.word_embeddings.weight"]
+        if self.graph.fineness is None:
+            return self.graph.constant(own), None
+        numbers, scales = quantise(own, self.graph.fineness)
+        return self.graph.constant(numbers), self.graph.constant(scales[:, None])
+
+    def _norm(self, x: str, name: str, skip: str | None = None) -> str:
+        scale, shift = map(self.graph.constant, self._pair(name))
+        epsilon = float(self.config.get("layer_norm_eps", 1e-12))
+        # The fused form of the two is the slower one on CPUs.
+        x = x if skip is None else self.graph.op("Add", x, skip)
+        return self.graph.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
+
+    def _trunk(self) -> list[str]:
+        g, w = self.graph, self._weights
+        self._word_table, self._word_scales = self._words()
+        if self._word_scales is None:
+            x = g.op("Gather", self._word_table, self._ids)
+        else:
+            x = g.scaled_rows(self._word_table, self._word_scales, self._ids)
+        length = g.op("Shape", self._ids, start=1, end=2)
+        places = g.table(w["embeddings.position_embeddings.weight"])
+        x = g.op("Add", x, g.op("Slice", places, g.ints(0), length, g.ints(0)))
+        x = g.op("Add", x, g.op("Gather", g.constant(w["embeddings.token_type_embeddings.weight"]), self._types))
+        x = self._norm(x, "embeddings.LayerNorm")
+        mask = g.cast(self._mask, "int32")
+        layers = [x]
+        for index in range(int(self.config["num_hidden_layers"])):
+            layers.append(self._layer(layers[-1], mask, f"encoder.layer.{index}."))
+        return layers
+
+    def _layer(self, x: str, mask: str, name: str) -> str:
+        g = self.graph
+        parts = [self._pair(f"{name}attention.self.{part}") for part in ("query", "key", "value")]
+        weight = g.weight(np.concatenate([w for w, _ in parts]))
+        bias = g.constant(np.concatenate([b for _, b in parts]))
+        attended = g.fused("Attention", x, weight, bias, mask, num_heads=int(self.config["num_attention_heads"]))
+        attended = g.linear(attended, *self._pair(f"{name}attention.output.dense"))
+        x = self._norm(attended, f"{name}attention.output.LayerNorm", skip=x)
+        inner = g.fused("Gelu", g.linear(x, *self._pair(f"{name}intermediate.dense")))
+        return self._norm(g.linear(inner, *self._pair(f"{name}output.dense")), f"{name}output.LayerNorm", skip=x)
+
+    def add_layers(self) -> None:
+        """Offer every layer's hidden states, from the embeddings (layer_0) to the last."""
+        for index, layer in enumerate(self.layers):
+            self.graph.output(f"layer_{index}", layer, ["rows", "tokens", int(self.config["hidden_size"])])
+
+    def add_masked_lm(self) -> None:
+        """Judge tokens at places only: the vocabulary-sized product never sees the other positions."""
+        g = self.graph
+        rows, places, wanted = (g.input(name, "int64", ["asked"]) for name in ("asked_rows", "asked_places", "wanted"))
+        where = g.op("Concat", g.op("Unsqueeze", rows, g.ints(1)), g.op("Unsqueeze", places, g.ints(1)), axis=1)
+        states = g.op("GatherND", self.layers[-1], where)
+        states = g.fused("Gelu", g.linear(states, *self._pair("cls.predictions.transform.dense"), fine=True))
+        states = self._norm(states, "cls.predictions.transform.LayerNorm")
+        bias = g.constant(self._weights["cls.predictions.bias"])
+        vocabulary = g.op("Transpose", self._table_in_full(), perm=[1, 0])
+        g.output("log_probs", g.likelihood(states, vocabulary, bias, wanted), ["asked"])
+
+    def _table_in_full(self) -> str:
+        decoder = self._weights.get("cls.predictions.decoder.weight")
+        words = self._weights["embeddings.word_embeddings.weight"]
+        if decoder is not None and not np.array_equal(decoder, words):
+            return self.graph.op("Transpose", self.graph.weight(decoder), perm=[1, 0])
+        if self._word_scales is None:
+            return self._word_table
+        return self.graph.op("Mul", self.graph.cast(self._word_table, "float32"), self._word_scales)
+
+    def add_head(self, name: str, weights: Weights, pooling: str, activation: str) -> None:
+        """A classifier: pooled last layer, dense, activation, out. Its output is the logits under its name."""
+        g = self.graph
+        tensor = {part: np.asarray(weights[f"{name}.{part}"], dtype=np.float32) for part in HEAD_PARTS}
+        # A head is small and decides everything.
+        inner = g.linear(self._pooled(pooling), tensor["dense.weight"], tensor["dense.bias"], fine=True)
+        inner = g.fused("Gelu", inner) if activation == "gelu" else g.op(ACTIVATIONS[activation], inner)
+        logits = g.linear(inner, tensor["out.weight"], tensor["out.bias"], fine=True)
+        g.output(name, logits, ["rows", len(tensor["out.bias"])])
+
+    def _pooled(self, pooling: str) -> str:
+        g, states = self.graph, self.layers[-1]
+        if pooling == "cls":
+            return g.op("Gather", states, g.constant(np.int64(0)), axis=1)
+        mask = g.op("Unsqueeze", g.cast(self._mask, "float32"), g.ints(2))
+        if pooling == "mean":
+            total = g.op("ReduceSum", g.op("Mul", states, mask), g.ints(1), keepdims=0)
+            return g.op("Div", total, g.op("ReduceSum", mask, g.ints(1), keepdims=0))
+        if pooling != "max":
+            raise TurnwiseError(f"unknown pooling {pooling!r}; choose max, mean or cls")
+        absent = g.op("Mul", g.op("Sub", mask, g.constant(np.float32(1))), g.constant(np.float32(1e4)))
+        return g.op("ReduceMax", g.op("Add", states, absent), g.ints(1), keepdims=0)
+
+    def save(self, path: Path, notes: Mapping[str, str]) -> None:
+        """Write the file."""
+        self.graph.save(path, notes)
+
+
+HEAD_PARTS = ("dense.weight", "dense.bias", "out.weight", "out.bias")

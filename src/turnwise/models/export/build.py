@@ -1,0 +1,244 @@
+"""Checkpoints to a pack: one file per role or shared trunk, one word table for all trunks, and the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.export.bert import Bert, WordTable, trunk_weights
+from turnwise.models.export.llama import LONGEST, export_llama
+from turnwise.models.export.storage import Floats, quantise
+from turnwise.models.export.tables import count, write_unigrams, write_vectors
+from turnwise.models.manifest import FORMAT, MANIFEST, check_name
+from turnwise.models.pack import Pack
+from turnwise.models.protocols import Embed, Window
+from turnwise.models.tokens import Tokens
+
+# Steps in a standard deviation, by role; "words" is the shared table. Finer is larger.
+# A causal language model's layers go in four-bit blocks; its number is for its words.
+FINENESS: Mapping[str, float] = {"words": 16, "causal-lm": 16}
+DEFAULT_FINENESS = 8
+TABLES = ("unigrams", "vectors")
+
+
+def roles_in(folder: Path) -> tuple[str, ...]:
+    """The roles that a checkpoint can fill: its heads, or what its architecture is."""
+    if (folder / "heads.json").is_file():
+        return tuple(_json(folder / "heads.json")["heads"])
+    config = _json(folder / "config.json")
+    architecture = (config.get("architectures") or ["?"])[0]
+    roles = {"BertModel": "encoder", "BertForMaskedLM": "masked-lm", "LlamaForCausalLM": "causal-lm"}
+    if architecture not in roles:
+        raise TurnwiseError(f"{folder}: a {architecture} cannot go into a pack; it takes {', '.join(roles)}")
+    return (roles[architecture],)
+
+
+class PackBuilder:
+    """Adds roles to a folder one by one; `finish` writes the manifest, and only then is it a pack."""
+
+    def __init__(self, out: Path, *, fineness: Mapping[str, float] | None = FINENESS) -> None:
+        self.out, self._fineness = out, fineness
+        if (out / MANIFEST).exists():
+            raise TurnwiseError(f"{out}: there is a pack already; give another folder or remove it")
+        out.mkdir(parents=True, exist_ok=True)
+        self.roles: dict[str, dict[str, Any]] = {}
+        self._words: tuple[Floats, WordTable] | None = None
+
+    def _fineness_of(self, roles: Sequence[str]) -> float | None:
+        if self._fineness is None:
+            return None
+        return max(self._fineness.get(role, DEFAULT_FINENESS) for role in roles)
+
+    def add(self, folder: Path, wanted: Sequence[str] | None = None) -> None:
+        """Add a checkpoint's roles, or those of them that are wanted."""
+        offered = roles_in(folder)
+        roles = [role for role in offered if wanted is None or role in wanted]
+        missing = [role for role in wanted or () if role not in offered]
+        if missing:
+            raise TurnwiseError(f"{folder}: cannot be '{missing[0]}'; it offers: {', '.join(offered)}")
+        config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
+        file = "+".join(roles) + ".onnx"
+        card = _json(folder / "card.json") if (folder / "card.json").is_file() else {}
+        entry: dict[str, Any] = {
+            "file": file,
+            "tokenizer": self._tokenizer(folder),
+            "max_length": int(config.get("max_position_embeddings", 512)),
+            "card": card,
+        }
+        fineness = self._fineness_of(roles)
+        if roles == ["causal-lm"]:
+            export_llama(weights, config, self.out / file, fineness, {"roles": file})
+            longest = min(LONGEST, entry["max_length"])
+            begin = config.get("bos_token_id")
+            self.roles["causal-lm"] = entry | {"kind": "causal-lm", "max_length": longest, "begin": begin}
+            return
+        table = self._word_table(weights) if fineness is not None else None
+        if table is not None:
+            entry |= {"words": table.file, "words_shape": list(table.numbers.shape)}
+        graph = Bert(weights, config, fineness, table)
+        if roles == ["encoder"]:
+            graph.add_layers()
+            self.roles["encoder"] = entry | {"kind": "encoder", "pooling": "mean"}
+        elif roles == ["masked-lm"]:
+            graph.add_masked_lm()
+            self.roles["masked-lm"] = entry | {"kind": "masked-lm"}
+        else:
+            self._add_heads(graph, folder, roles, entry)
+        graph.save(self.out / file, {"roles": file})
+
+    def _add_heads(self, graph: Bert, folder: Path, roles: Sequence[str], entry: Mapping[str, Any]) -> None:
+        layout, heads = _json(folder / "heads.json"), _weights(folder / "heads.safetensors")
+        window = Window(first=int(layout["first_tokens"]), second=int(layout["second_tokens"]))
+        for role in roles:
+            graph.add_head(role, heads, layout["pooling"], layout["activation"])
+            self.roles[role] = dict(entry) | {
+                "kind": "classifier",
+                "head": role,
+                "labels": list(layout["heads"][role]["labels"]),
+                "pooling": layout["pooling"],
+                "window": asdict(window),
+            }
+
+    def _word_table(self, weights: Mapping[str, Any]) -> WordTable | None:
+        """The shared table, if this trunk's words are those of the first one; its own table stays inside otherwise."""
+        words = trunk_weights(weights)["embeddings.word_embeddings.weight"]
+        if self._words is None:
+            fineness = (self._fineness or {}).get("words", DEFAULT_FINENESS)
+            table = WordTable("words.bin", *quantise(words, fineness))
+            (self.out / table.file).write_bytes(table.numbers.tobytes() + table.scales.astype("<f4").tobytes())
+            self._words = (words, table)
+        reference, shared = self._words
+        # Checkpoints keep halves, so the same table may differ in the eleventh bit.
+        same = reference.shape == words.shape and np.allclose(reference, words, rtol=1e-3, atol=1e-5)
+        return shared if same else None
+
+    def _tokenizer(self, folder: Path) -> str:
+        content = (folder / "tokenizer.json").read_bytes()
+        for number in range(1, 100):
+            name = "tokenizer.json" if number == 1 else f"tokenizer-{number}.json"
+            path = self.out / name
+            if not path.exists():
+                path.write_bytes(content)
+            if path.read_bytes() == content:
+                return name
+        raise TurnwiseError(f"{folder}: too many different tokenizers in one pack")
+
+    def add_tables(self, texts: Iterable[str], card: Mapping[str, Any]) -> None:
+        """Add unigrams and, where there is an encoder, static vectors, from the texts of dialogues."""
+        reader = self.roles.get("masked-lm") or self.roles.get("encoder")
+        if reader is None:
+            raise TurnwiseError("word tables need a masked language model or an encoder in the pack; add one first")
+        words, pieces = count(texts, Tokens.from_bytes((self.out / reader["tokenizer"]).read_bytes(), None))
+        write_unigrams(self.out / "unigrams.safetensors", words, pieces)
+        self.roles["unigrams"] = {"kind": "table", "file": "unigrams.safetensors", "card": dict(card)}
+        if "encoder" in self.roles:
+            embed = self._embedder()
+            write_vectors(self.out / "vectors.safetensors", words, embed)
+            self.roles["vectors"] = {"kind": "table", "file": "vectors.safetensors", "card": dict(card)}
+
+    def _embedder(self) -> Callable[[Sequence[Embed]], list[Floats]]:
+        """The encoder that was just written, read back as any user would read it."""
+        from turnwise.models.onnx.networks import OnnxEncoder
+        from turnwise.models.onnx.session import open_session
+        from turnwise.models.tasks import EncoderModel
+
+        entry = self.roles["encoder"]
+        table = self._words[1] if self._words and entry.get("words") else None
+        shared: dict[str, npt.NDArray[Any]] | None = (
+            {"words": table.numbers, "word_scales": table.scales[:, None]} if table else None
+        )
+        session = open_session((self.out / entry["file"]).read_bytes(), entry["file"], shared)
+        tokens = Tokens.from_bytes((self.out / entry["tokenizer"]).read_bytes(), entry["max_length"])
+        model = EncoderModel(OnnxEncoder(session), tokens, "")
+
+        def embed(requests: Sequence[Embed]) -> list[Floats]:
+            answers: list[Floats] = []
+            for start in range(0, len(requests), 256):
+                part = requests[start : start + 256]
+                rows = [model.rows(request)[0] for request in part]
+                results = model.run(rows)
+                answers += [model.answer(q, [r], [a]) for q, r, a in zip(part, rows, results, strict=True)]
+            return answers
+
+        return embed
+
+    def finish(self, name: str, version: str, licence: str, languages: Sequence[str]) -> Pack:
+        """Hash every file and write the manifest."""
+        files = {}
+        for path in sorted(self.out.iterdir()):
+            check_name(path.name)
+            content = path.read_bytes()
+            files[path.name] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        manifest = {
+            "format": FORMAT,
+            "name": name,
+            "version": version,
+            "licence": licence,
+            "languages": list(languages),
+            "files": files,
+            "roles": self.roles,
+        }
+        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+        (self.out / MANIFEST).write_text(text, encoding="utf-8")
+        return Pack(self.out)
+
+
+def build_pack(
+    checkpoints: Sequence[Path] | Mapping[str, Path],
+    out: Path,
+    *,
+    name: str,
+    licence: str,
+    version: str = "1",
+    languages: Sequence[str] = ("en",),
+    texts: Iterable[str] = (),
+    texts_card: Mapping[str, Any] | None = None,
+    fineness: Mapping[str, float] | None = FINENESS,
+) -> Pack:
+    """A pack from checkpoints, given as folders (all their roles) or by role; `fineness=None` keeps full precision."""
+    partial = out.with_name(out.name + ".partial")
+    if out.exists():
+        raise TurnwiseError(f"{out}: exists already; give another folder or remove it")
+    shutil.rmtree(partial, ignore_errors=True)
+    builder = PackBuilder(partial, fineness=fineness)
+    if isinstance(checkpoints, Mapping):
+        folders: dict[Path, list[str]] = {}
+        for role, folder in checkpoints.items():
+            folders.setdefault(Path(folder), []).append(role)
+        for folder, roles in folders.items():
+            builder.add(folder, roles)
+    else:
+        for folder in checkpoints:
+            builder.add(Path(folder))
+    listed = list(texts)
+    if listed:
+        builder.add_tables(listed, texts_card or {})
+    builder.finish(name, version, licence, languages)
+    partial.replace(out)
+    return Pack(out)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise TurnwiseError(f"{path}: cannot be read as JSON ({problem})") from None
+
+
+def _weights(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError) as problem:
+        raise TurnwiseError(f"{path}: cannot be read as safetensors ({problem})") from None

@@ -1,0 +1,142 @@
+"""A pack's manifest: what each role is, which files it needs, and what those files must hash to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Literal, cast
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import WHOLE, Window
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
+Kind = Literal["encoder", "masked-lm", "causal-lm", "classifier", "table"]
+KINDS = ("encoder", "masked-lm", "causal-lm", "classifier", "table")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What a file must be."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class RoleEntry:
+    """One role: its files, how to use them, and its model card."""
+
+    kind: Kind
+    file: str
+    tokenizer: str | None = None
+    words: str | None = None
+    words_shape: tuple[int, int] | None = None
+    head: str | None = None
+    labels: tuple[str, ...] = ()
+    pooling: str | None = None
+    max_length: int | None = None
+    begin: int | None = None
+    window: Window = WHOLE
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> list[str]:
+        """Everything that has to be read for this role."""
+        return [name for name in (self.file, self.words, self.tokenizer) if name]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The whole pack."""
+
+    name: str
+    version: str
+    licence: str
+    languages: tuple[str, ...]
+    files: Mapping[str, FileEntry]
+    roles: Mapping[str, RoleEntry]
+
+    def role(self, role: str) -> RoleEntry:
+        """The entry of a role."""
+        if role not in self.roles:
+            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; it has: {', '.join(self.roles)}")
+        return self.roles[role]
+
+    def fingerprint(self, role: str) -> str:
+        """A name for everything that a role's answers depend on."""
+        entry = self.role(role)
+        facts = [entry.kind, entry.head, entry.labels, entry.max_length, entry.begin, str(entry.window)]
+        hashes = [self.files[name].sha256 for name in entry.files]
+        return hashlib.sha256(json.dumps([facts, hashes]).encode()).hexdigest()[:32]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check a manifest; files are not opened yet."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise TurnwiseError(f"{folder}: not a pack (no {MANIFEST} that can be read)") from None
+    except ValueError as problem:
+        raise TurnwiseError(f"{path}: not valid JSON ({problem})") from None
+    try:
+        return _parse(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise TurnwiseError(f"{path}: not a pack's manifest ({type(problem).__name__}: {problem})") from None
+
+
+def _parse(content: Any) -> Manifest:
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']!r}; this version reads format {FORMAT}")
+    files = {name: FileEntry(str(of["sha256"]), int(of["size"])) for name, of in content["files"].items()}
+    for name in files:
+        check_name(name)
+    roles = {role: _parse_role(of) for role, of in content["roles"].items()}
+    for role, entry in roles.items():
+        unlisted = [name for name in entry.files if name not in files]
+        if unlisted:
+            raise ValueError(f"role '{role}' names '{unlisted[0]}', which has no hash under files")
+    return Manifest(
+        str(content["name"]),
+        str(content["version"]),
+        str(content["licence"]),
+        tuple(content.get("languages", ())),
+        files,
+        roles,
+    )
+
+
+def _parse_role(of: Mapping[str, Any]) -> RoleEntry:
+    if of["kind"] not in KINDS:
+        raise ValueError(f"kind {of['kind']!r}; known: {', '.join(KINDS)}")
+    plain = dict(of)
+    plain["kind"] = cast(Kind, of["kind"])
+    plain["labels"] = tuple(of.get("labels", ()))
+    plain["window"] = Window(**of.get("window", {}))
+    if of.get("words_shape"):
+        plain["words_shape"] = (int(of["words_shape"][0]), int(of["words_shape"][1]))
+    return RoleEntry(**plain)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could lead out of the pack's folder or to a kind of file that packs do not hold."""
+    if PurePath(name).name != name or name in {"", ".", ".."} or "\\" in name or ":" in name:
+        raise ValueError(f"'{name}' is not a plain file name, and a pack may not name files outside its folder")
+    if PurePath(name).suffix not in SUFFIXES:
+        raise ValueError(f"'{name}' is not of a kind that packs hold: {', '.join(sorted(SUFFIXES))}")
+
+
+def read_checked(folder: Path, name: str, expected: FileEntry) -> bytes:
+    """A file's content, once it has been found to be what the manifest says."""
+    path = folder / name
+    if path.is_symlink() or not path.is_file():
+        raise TurnwiseError(f"{path}: missing from the pack (or not a plain file); install the pack again")
+    content = path.read_bytes()
+    if len(content) != expected.size or hashlib.sha256(content).hexdigest() != expected.sha256:
+        raise TurnwiseError(f"{path}: damaged or swapped (its SHA-256 is not the manifest's); install the pack again")
+    return content

@@ -1,0 +1,1 @@
+"""The default backend: onnxruntime on the CPU, no torch."""

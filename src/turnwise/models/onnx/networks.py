@@ -1,0 +1,100 @@
+"""The four networks over onnxruntime sessions. The graphs are those that `turnwise.models.export` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Batch, Floats, Ints
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+
+BLOCKED = np.float32(-1e9)
+
+
+@dataclass
+class OnnxEncoder:
+    """Hidden states of any layer."""
+
+    session: InferenceSession
+
+    def hidden(self, batch: Batch, layer: int) -> Floats:
+        """See `Encoder`."""
+        layers = [output.name for output in self.session.get_outputs() if output.name.startswith("layer_")]
+        if not -len(layers) <= layer < len(layers):
+            raise TurnwiseError(f"this encoder has layers 0 to {len(layers) - 1}; layer {layer} was asked for")
+        states: Floats = self.session.run([layers[layer]], _inputs(batch))[0]
+        return states
+
+
+@dataclass
+class OnnxMaskedLM:
+    """Likelihood at masked places."""
+
+    session: InferenceSession
+
+    def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
+        """See `MaskedLM`."""
+        asked = {"asked_rows": rows, "asked_places": places, "wanted": wanted}
+        found: Floats = self.session.run(["log_probs"], {**_inputs(batch), **asked})[0]
+        return found
+
+
+@dataclass
+class OnnxClassifier:
+    """One of the heads in a file."""
+
+    session: InferenceSession
+    head: str
+    labels: tuple[str, ...]
+
+    def logits(self, batch: Batch) -> Floats:
+        """See `Classifier`."""
+        found: Floats = self.session.run([self.head], _inputs(batch))[0]
+        return found
+
+
+@dataclass
+class OnnxCausalLM:
+    """Likelihood after a prefix, whose keys and values are computed once for all rows that share it."""
+
+    session: InferenceSession
+
+    def log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Floats:
+        """See `CausalLM`."""
+        layers, two, _, heads, _, width = self.session.get_inputs()[3].shape
+        past = np.zeros((layers, two, len(prefixes.ids), heads, 0, width), dtype=np.float32)
+        if prefixes.ids.shape[1]:
+            nothing = np.zeros(0, dtype=np.int64)
+            inputs = self._inputs(prefixes, np.zeros((len(prefixes.ids), 0), dtype=np.int64), past, nothing, nothing)
+            past = self.session.run(["present"], inputs)[0]
+        places = np.flatnonzero(batch.mask)
+        inputs = self._inputs(batch, prefixes.mask[source], past[:, :, source], places, wanted.reshape(-1)[places])
+        found = np.zeros(batch.ids.shape, dtype=np.float32)
+        found.reshape(-1)[places] = self.session.run(["log_probs"], inputs)[0]
+        return found
+
+    def _inputs(
+        self, batch: Batch, past_mask: Ints, past: Floats, places: Ints, wanted: Ints
+    ) -> dict[str, Floats | Ints]:
+        length = batch.ids.shape[1]
+        seen = np.broadcast_to(past_mask[:, None, :], (len(batch.ids), length, past_mask.shape[1]))
+        earlier = np.broadcast_to(np.tri(length, dtype=np.int64), (len(batch.ids), length, length))
+        allowed = np.concatenate([seen, earlier], axis=2)
+        return {
+            "ids": batch.ids,
+            # Padding is at place 0: beside a long prefix it would lie beyond the last place the model knows.
+            "positions": (past_mask.sum(axis=1, keepdims=True) + np.arange(length)) * batch.mask,
+            "blocked": np.where(allowed == 1, np.float32(0), BLOCKED),
+            "past": past,
+            "places": places,
+            "wanted": wanted,
+        }
+
+
+def _inputs(batch: Batch) -> dict[str, Ints]:
+    return {"ids": batch.ids, "mask": batch.mask, "types": batch.types}

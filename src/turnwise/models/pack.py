@@ -1,0 +1,137 @@
+"""Packs: folders of models that answer every request of the metrics. One ships with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
+from turnwise.models.protocols import Model, ModelSource
+from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel, Table
+from turnwise.models.tokens import Tokens
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+
+BUNDLED = Path(__file__).parent / "packs"
+DEFAULT_PACK = "turnwise-mini"
+
+
+class Pack:
+    """A pack on disk. Roles are opened when first asked for; every file is checked against its hash first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest: Manifest = read_manifest(folder)
+        self._models: dict[str, Model] = {}
+        self._sessions: dict[str, InferenceSession] = {}
+        self._tables: dict[str, dict[str, npt.NDArray[Any]]] = {}
+
+    @property
+    def name(self) -> str:
+        """The pack's own name."""
+        return self.manifest.name
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that this pack has a model for."""
+        return tuple(self.manifest.roles)
+
+    def model(self, role: str) -> Model:
+        """The model of a role."""
+        if role not in self._models:
+            self._models[role] = self._open(self.manifest.role(role), self.manifest.fingerprint(role))
+        return self._models[role]
+
+    def _read(self, name: str) -> bytes:
+        return read_checked(self.folder, name, self.manifest.files[name])
+
+    def _open(self, entry: RoleEntry, fingerprint: str) -> Model:
+        from turnwise.models.onnx import networks
+        from turnwise.models.onnx.session import thread_count
+
+        if entry.kind == "table":
+            return _open_table(self._read(entry.file), fingerprint)
+        if entry.tokenizer is None:
+            raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
+        tokens = Tokens.from_bytes(self._read(entry.tokenizer), entry.max_length, entry.window, entry.begin)
+        session = self._session(entry)
+        budget = max(CPU_BUDGET, thread_count() * CPU_BUDGET // 4)
+        if entry.kind == "encoder":
+            return EncoderModel(networks.OnnxEncoder(session), tokens, fingerprint, budget)
+        if entry.kind == "masked-lm":
+            return MaskedModel(networks.OnnxMaskedLM(session), tokens, fingerprint, budget)
+        if entry.kind == "causal-lm":
+            return CausalModel(networks.OnnxCausalLM(session), tokens, fingerprint, budget)
+        classifier = networks.OnnxClassifier(session, entry.head or "", entry.labels)
+        return ClassifierModel(classifier, tokens, fingerprint, budget)
+
+    def _session(self, entry: RoleEntry) -> InferenceSession:
+        """The open file; roles that are heads of one file share it."""
+        from turnwise.models.onnx.session import open_session
+
+        if entry.file not in self._sessions:
+            content, path = self._read(entry.file), str(self.folder / entry.file)
+            self._sessions[entry.file] = open_session(content, path, self._word_table(entry))
+        return self._sessions[entry.file]
+
+    def _word_table(self, entry: RoleEntry) -> Mapping[str, npt.NDArray[Any]]:
+        """The word embeddings that several files share: all rows as whole numbers, then their scales."""
+        if entry.words is None or entry.words_shape is None:
+            return {}
+        if entry.words not in self._tables:
+            content, (rows, width) = self._read(entry.words), entry.words_shape
+            if len(content) != rows * (width + 4):
+                raise TurnwiseError(f"{self.folder / entry.words}: not a table of {rows} x {width}")
+            numbers = np.frombuffer(content, dtype=np.int8, count=rows * width).reshape(rows, width)
+            scales = np.frombuffer(content, dtype="<f4", offset=rows * width).reshape(rows, 1)
+            self._tables[entry.words] = {"words": numbers, "word_scales": scales}
+        return self._tables[entry.words]
+
+
+def _open_table(content: bytes, fingerprint: str) -> Table:
+    from safetensors.numpy import load
+
+    tensors = load(content)
+    names, numbers, missing = {}, {}, {}
+    for unit in ("word", "token"):
+        if f"{unit}.names" in tensors:
+            listed = tensors[f"{unit}.names"].tobytes().decode("utf-8").split("\n")
+            names[unit] = {name: i for i, name in enumerate(listed)}
+            values = tensors[f"{unit}.values"]
+            scales = tensors.get(f"{unit}.scales")
+            numbers[unit] = values if scales is None else values.astype(np.float32) * scales[:, None]
+            missing[unit] = float(tensors[f"{unit}.missing"][0])
+    return Table(names, numbers, missing, fingerprint)
+
+
+def bundled_packs() -> dict[str, Path]:
+    """The packs that ship with the package, by name."""
+    found = sorted(BUNDLED.glob(f"*/{MANIFEST}")) if BUNDLED.is_dir() else []
+    return {path.parent.name: path.parent for path in found}
+
+
+def load_pack(where: str | Path | None = None) -> Pack:
+    """The pack in a folder, or the bundled one of this name; without either, the default pack."""
+    if where is not None and (Path(where) / MANIFEST).is_file():
+        return Pack(Path(where))
+    name = DEFAULT_PACK if where is None else str(where)
+    bundled = bundled_packs()
+    if name not in bundled:
+        offered = ", ".join([*bundled, "paper"])
+        raise TurnwiseError(f"no pack '{name}': give a folder with a {MANIFEST}, or one of: {offered}")
+    return Pack(bundled[name])
+
+
+def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
+    """What `--models` means: a pack, or `paper` for the models that the papers used."""
+    if where == "paper":
+        from turnwise.models.paper import PaperModels
+
+        return PaperModels(device)
+    return load_pack(where)

@@ -1,0 +1,108 @@
+"""Texts to token ids, with each model's own template, cut to a window. The same for every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import WHOLE, Batch, Window
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+MASKS = ("[MASK]", "<mask>")
+
+
+class Tokens:
+    """A tokenizer that knows its model's limit, and the id that its model expects before a text."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, limit: int | None, window: Window | None = None, begin: int | None = None
+    ) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer, self.limit, self.window, self._begin = tokenizer, limit, window or WHOLE, begin
+        added = tokenizer.get_added_tokens_decoder()
+        self.special = frozenset(index for index, token in added.items() if token.special)
+
+    @classmethod
+    def from_bytes(
+        cls, content: bytes, limit: int | None, window: Window | None = None, begin: int | None = None
+    ) -> Tokens:
+        """The tokenizer that a tokenizer.json holds."""
+        from tokenizers import Tokenizer
+
+        return cls(Tokenizer.from_buffer(content), limit, window, begin)
+
+    @property
+    def mask(self) -> int:
+        """The id of the mask token."""
+        for name in MASKS:
+            if (index := self.tokenizer.token_to_id(name)) is not None:
+                return int(index)
+        raise TurnwiseError(f"this model's tokenizer has no mask token (looked for {', '.join(MASKS)})")
+
+    @property
+    def begin(self) -> int:
+        """The id of the token that stands before a text."""
+        if self._begin is None:
+            raise TurnwiseError("this model names no begin-of-text token; ask without it (begin=False)")
+        return self._begin
+
+    def plain(self, text: str) -> Encoding:
+        """The text alone, without the template's special tokens."""
+        # A lone surrogate has no UTF-8 form, and the tokenizer would refuse the whole text for it.
+        return self.tokenizer.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
+
+    def encode(self, text: str, pair: str | None, window: Window | None) -> Encoding:
+        """A text or a pair in the model's template. A pair whose first text is empty is its second alone."""
+        window = window or self.window
+        if pair is None or not text.strip():
+            text, pair = (text if pair is None else pair), None
+        first, second = (None, self.plain(text)) if pair is None else (self.plain(text), self.plain(pair))
+        special = self.tokenizer.num_special_tokens_to_add(pair is not None)
+        a, b = lengths_within(len(first.ids) if first else 0, len(second.ids), special, window, self.limit)
+        second.truncate(b, direction="right")
+        if first is None:
+            return self.tokenizer.post_process(second)
+        first.truncate(a, direction="left" if window.keep == "end" else "right")
+        return self.tokenizer.post_process(first, second)
+
+
+def lengths_within(first: int, second: int, special: int, window: Window, limit: int | None) -> tuple[int, int]:
+    """How many tokens of each text stay: each within its own bound, then the longer one shortened to the total.
+
+    >>> lengths_within(200, 30, 3, Window(first=160, second=64), 512)
+    (160, 30)
+    >>> lengths_within(80, 80, 3, Window(total=128), 512)
+    (63, 62)
+    """
+    first = min(first, window.first) if window.first is not None else first
+    second = min(second, window.second) if window.second is not None else second
+    bounds = [bound for bound in (window.total, limit) if bound is not None]
+    excess = first + second + special - min(bounds) if bounds else 0
+    for _ in range(min(max(0, excess), first + second)):
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    return first, second
+
+
+def rectangle(rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] = ()) -> Batch:
+    """Rows of ids filled up with zeros on the right, and the mask that says so.
+
+    >>> rectangle([[5, 6], [7]]).mask.tolist()
+    [[1, 1], [1, 0]]
+    """
+    width = max(map(len, rows), default=0)
+    ids, mask, kinds = (np.zeros((len(rows), width), dtype=np.int64) for _ in range(3))
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = 1
+        if types:
+            kinds[i, : len(types[i])] = types[i]
+    return Batch(ids, mask, kinds)

@@ -1,0 +1,115 @@
+"""Looking a pack over: is every file what it should be, does every role answer, and what is written on its card."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.manifest import RoleEntry, read_checked
+from turnwise.models.pack import Pack, load_pack
+from turnwise.models.protocols import (
+    Answer,
+    Classify,
+    Continuation,
+    Embed,
+    Lookup,
+    MaskedLikelihood,
+    Request,
+    TokenScores,
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A role that was opened and answered: what it is, how much is read for it, how long opening took."""
+
+    role: str
+    kind: str
+    file: str
+    size: int
+    seconds: float
+
+
+def verify_pack(where: str | Path | None = None) -> list[Checked]:
+    """Check every file's hash, then open every role and ask it something. The first fault is raised."""
+    pack = load_pack(where)
+    for name, entry in pack.manifest.files.items():
+        read_checked(pack.folder, name, entry)
+    checked = []
+    for role, of in pack.manifest.roles.items():
+        started = time.perf_counter()
+        _ask(pack, role, of)
+        size = sum(pack.manifest.files[name].size for name in of.files)
+        checked.append(Checked(role, of.kind, of.file, size, time.perf_counter() - started))
+    return checked
+
+
+def _ask(pack: Pack, role: str, entry: RoleEntry) -> None:
+    model = pack.model(role)
+    request = _question(role, entry)
+    try:
+        rows = model.rows(request)
+        answer = model.answer(request, rows, model.run(rows) if rows else [])
+    except TurnwiseError:
+        raise
+    except Exception as problem:
+        raise TurnwiseError(f"pack '{pack.name}', role '{role}': does not answer ({problem})") from None
+    if not _is_sound(answer, entry):
+        raise TurnwiseError(f"pack '{pack.name}', role '{role}': answers with numbers that make no sense")
+
+
+def _question(role: str, entry: RoleEntry) -> Request:
+    first, second = "Do you like music?", "Yes, I play the piano."
+    if entry.kind == "encoder":
+        return Embed(first, second, role=role)
+    if entry.kind == "masked-lm":
+        return MaskedLikelihood(second, role=role)
+    if entry.kind == "causal-lm":
+        return Continuation(first, " " + second, role=role)
+    if entry.kind == "table":
+        return Lookup(("music", "the"), role=role)
+    return Classify(first, second, role=role)
+
+
+def _is_sound(answer: Answer, entry: RoleEntry) -> bool:
+    if isinstance(answer, TokenScores):
+        return bool(answer.log_probs) and all(math.isfinite(p) and p <= 1e-5 for p in answer.log_probs)
+    if isinstance(answer, np.ndarray):
+        return bool(answer.size) and (entry.kind == "table" or bool(np.isfinite(answer).all()))
+    return tuple(answer) == entry.labels and math.isclose(sum(answer.values()), 1.0, abs_tol=1e-6)
+
+
+def pack_card(where: str | Path | None = None) -> str:
+    """The pack's model cards as Markdown."""
+    pack = load_pack(where)
+    manifest = pack.manifest
+    total = sum(entry.size for entry in manifest.files.values())
+    lines = [
+        f"# {manifest.name} {manifest.version}",
+        "",
+        f"Licence of the pack (the code has its own): {manifest.licence}",
+        f"Languages: {', '.join(manifest.languages) or 'not stated'}. "
+        f"Size: {total / 1e6:.1f} MB in {len(manifest.files)} files.",
+    ]
+    for role, entry in manifest.roles.items():
+        facts: dict[str, Any] = {"kind": entry.kind, "file": entry.file, "sha256": manifest.files[entry.file].sha256}
+        if entry.labels:
+            facts["labels"] = ", ".join(entry.labels)
+        lines += ["", f"## {role}", ""]
+        lines += [f"- {key}: {value}" for key, value in facts.items()]
+        lines += [f"- {key}: {_shown(value)}" for key, value in entry.card.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_shown(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,192 @@
+"""The cache: exact, bounded, and hard to break."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.engine.cache import Cache, open_cache
+from turnwise.engine.requests import pack_answer, request_key, unpack_answer
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, TokenScores, Window
+
+numbers = st.floats(allow_nan=False)
+
+
+@given(st.lists(st.tuples(st.text(), numbers)))
+def test_token_scores_come_back_exactly(pairs: list[tuple[str, float]]) -> None:
+    answer = TokenScores(tuple(t for t, _ in pairs), tuple(n for _, n in pairs))
+    assert unpack_answer(pack_answer(answer)) == answer
+
+
+@given(st.dictionaries(st.text(), numbers))
+def test_labels_come_back_exactly(answer: dict[str, float]) -> None:
+    assert unpack_answer(pack_answer(answer)) == answer
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 4), (2, 5)])
+def test_arrays_come_back_exactly(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    back = unpack_answer(pack_answer(array))
+    assert back.dtype == np.float32
+    np.testing.assert_array_equal(back, array)
+    back += 1  # an answer belongs to whoever asked
+
+
+@given(st.integers(0, 10**6), st.integers(0, 7))
+def test_a_flipped_bit_is_noticed(place: int, bit: int) -> None:
+    content = bytearray(pack_answer({"yes": 0.25, "no": 0.75}))
+    content[place % len(content)] ^= 1 << bit
+    assert unpack_answer(bytes(content)) is None
+
+
+def test_keys_tell_requests_apart() -> None:
+    asked = [
+        Classify("a", "b"),
+        Classify("ab"),
+        Classify("b", "a"),
+        Classify("a", "b", window=Window(total=9)),
+        Embed("a", "b"),
+        Embed("a", "b", layer=-2),
+        MaskedLikelihood("a", "b"),
+        MaskedLikelihood("a", "b", span=(0, 1)),
+        Classify("\ud800", "b"),
+    ]
+    assert len({request_key("m", request) for request in asked} | {request_key("n", asked[0])}) == len(asked) + 1
+    assert request_key("m", Classify("a", role="nup")) == request_key("m", Classify("a", role="vup"))
+
+
+def test_off_and_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert open_cache("off") is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = open_cache(None)
+    assert cache is not None
+    assert cache.path == tmp_path / "turnwise" / "answers.sqlite"
+
+
+def test_a_place_that_cannot_be_used_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TurnwiseError, match="--cache"):
+        Cache(tmp_path / "file")
+
+
+def key(n: int) -> bytes:
+    return n.to_bytes(16, "big")
+
+
+def test_it_stays_within_its_limit(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=200_000)
+    for n in range(200):
+        cache.put({key(n): np.full(1000, n, dtype=np.float32)})
+    cache.close()
+    assert (tmp_path / "answers.sqlite").stat().st_size < 300_000
+    cache = Cache(tmp_path)
+    assert list(cache.get([key(199)])) == [key(199)]
+    assert not cache.get([key(0)])
+
+
+@pytest.mark.parametrize("content", [b"this is not a database", b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "answers.sqlite").write_bytes(content)
+    cache = Cache(tmp_path)
+    cache.put({key(1): {"yes": 1.0}})
+    assert cache.get([key(1)]) == {key(1): {"yes": 1.0}}
+    assert cache.set_aside is not None
+    assert cache.set_aside.read_bytes() == content
+
+
+def test_damage_in_the_middle_costs_the_cache_and_not_the_run(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({key(n): np.full(500, n, dtype=np.float32) for n in range(300)})
+    cache.close()
+    path = tmp_path / "answers.sqlite"
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    cache = Cache(tmp_path)
+    assert cache.get([key(n) for n in range(300)]) == {}
+    cache.put({key(5): {"yes": 0.5}})
+    assert cache.get([key(5)]) == {key(5): {"yes": 0.5}}
+    assert cache.set_aside is not None
+
+
+def test_a_damaged_answer_counts_as_absent(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({key(1): {"yes": 1.0}, key(2): {"yes": 0.5}})
+    cache.close()
+    with sqlite3.connect(tmp_path / "answers.sqlite") as database:
+        database.execute("UPDATE answers SET value = x'00112233445566778899' WHERE key = ?", [key(1)])
+    database.close()
+    assert Cache(tmp_path).get([key(1), key(2)]) == {key(2): {"yes": 0.5}}
+
+
+SLOW_RUN = """
+    import sys, time
+    from turnwise.engine.cache import Cache
+    from turnwise.engine.run import answer_requests
+    from turnwise.models.protocols import Classify, Row
+
+    class Slow:
+        fingerprint, budget = "slow", 20
+        def model(self, role): return self
+        def rows(self, request): return [Row(tuple(map(ord, request.text)))]
+        def run(self, rows):
+            time.sleep({pause})
+            with open(sys.argv[2], "a") as log:
+                for row in rows:
+                    log.write("".join(map(chr, row.ids)) + "\\n")
+            return [sum(row.ids) / 7 for row in rows]
+        def answer(self, request, rows, results): return {{"sum": results[0]}}
+
+    requests = [Classify(f"text {{n}}") for n in range({count})]
+    answers = answer_requests(requests, Slow(), cache=Cache(sys.argv[1]))
+    print(sum(answers[r]["sum"] for r in requests), len(answers))
+"""
+
+
+def start(folder: Path, log: Path, pause: float, count: int) -> subprocess.Popen[str]:
+    program = textwrap.dedent(SLOW_RUN).format(pause=pause, count=count)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), str(log)], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+
+
+def expected(count: int) -> str:
+    return f"{sum(sum(map(ord, f'text {n}')) / 7 for n in range(count))} {count}"
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder, log, count = tmp_path / "cache", tmp_path / "log", 2000
+    for _ in range(3):
+        run = start(folder, log, 0.003, count)
+        before = len(log.read_text().splitlines()) if log.exists() else 0
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and (not log.exists() or len(log.read_text().splitlines()) < before + 60):
+            time.sleep(0.01)
+        os.kill(run.pid, signal.SIGKILL)
+        assert run.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    output, _ = start(folder, log, 0, count).communicate()
+    assert output.strip() == expected(count)
+    computed = log.read_text().splitlines()
+    assert set(computed) == {f"text {n}" for n in range(count)}
+    # Only the batch in hand at each kill may have been computed without being kept.
+    assert len(computed) - count <= 3 * 4
+    assert sqlite3.connect(folder / "answers.sqlite").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_two_processes_at_once(tmp_path: Path) -> None:
+    folder, count = tmp_path / "cache", 600
+    runs = [start(folder, tmp_path / f"log{i}", 0.001, count) for i in range(2)]
+    assert [run.communicate()[0].strip() for run in runs] == [expected(count)] * 2
+    assert len(Cache(folder)) == count

@@ -1,0 +1,153 @@
+"""The engine on models that count what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.engine.batching import batches
+from turnwise.engine.cache import Cache
+from turnwise.engine.run import answer_requests
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, Row, TokenScores
+
+
+class Counting:
+    """A model whose answer to a text is its letters' codes; it notes every batch."""
+
+    fingerprint, budget = "counting", 16
+
+    def __init__(self, capacity: int = 10**9, fault: Exception | None = None) -> None:
+        self.seen: list[list[Row]] = []
+        self.capacity, self.fault = capacity, fault or MemoryError()
+
+    def model(self, role: str) -> Counting:
+        return self
+
+    def rows(self, request) -> list[Row]:
+        ids = tuple(map(ord, request.text))
+        if isinstance(request, MaskedLikelihood):
+            return [Row(ids, places=(i,), wanted=(token,)) for i, token in enumerate(ids)]
+        return [Row(ids)]
+
+    def run(self, rows: Sequence[Row]) -> list[float]:
+        if len(rows) * max(len(row.ids) for row in rows) > self.capacity:
+            raise self.fault
+        self.seen.append(list(rows))
+        return [float(row.wanted[0] if row.wanted else sum(row.ids)) for row in rows]
+
+    def answer(self, request, rows, results):
+        if isinstance(request, MaskedLikelihood):
+            return TokenScores(tuple(chr(row.wanted[0]) for row in rows), tuple(results))
+        return {"sum": results[0]}
+
+
+def test_equal_requests_run_once() -> None:
+    model = Counting()
+    answers = answer_requests([Classify("ab"), Classify("ab"), Classify("c"), Classify("ab", role="vup")], model)
+    assert len(answers) == 3
+    assert sum(map(len, model.seen)) == 3
+    assert answers[Classify("ab")] == {"sum": 195.0}
+
+
+def test_answers_of_many_rows_come_back_in_order() -> None:
+    model = Counting()
+    texts = ["hello there", "a", "", "what a very long question this is"]
+    answers = answer_requests([MaskedLikelihood(text) for text in texts], model)
+    for text in texts:
+        answer = answers[MaskedLikelihood(text)]
+        assert "".join(answer.tokens) == text
+        assert answer.log_probs == tuple(float(ord(letter)) for letter in text)
+
+
+def test_the_longest_run_first() -> None:
+    model = Counting()
+    answer_requests([Classify("x" * n) for n in (1, 9, 3, 7)], model)
+    lengths = [len(row.ids) for batch in model.seen for row in batch]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "fault", [MemoryError(), RuntimeError("CUDA out of memory. Tried to"), RuntimeError("bad_alloc")]
+)
+def test_too_little_memory_halves_the_batch(fault: Exception) -> None:
+    model = Counting(capacity=5, fault=fault)
+    requests = [Classify(chr(97 + i) * 2) for i in range(20)]
+    answers = answer_requests(requests, model)
+    assert len(answers) == 20
+    assert all(len(batch) <= 2 for batch in model.seen)
+    assert model.budget < 16
+
+
+def test_a_text_that_never_fits_is_said_plainly() -> None:
+    with pytest.raises(TurnwiseError, match="one text of 9 tokens"):
+        answer_requests([Classify("x" * 9)], Counting(capacity=5))
+
+
+def test_other_faults_are_not_hidden() -> None:
+    with pytest.raises(RuntimeError, match="broken"):
+        answer_requests([Classify("x" * 9)], Counting(capacity=5, fault=RuntimeError("broken")))
+
+
+def test_known_answers_are_not_computed_again(tmp_path: Path) -> None:
+    cache, first, second = Cache(tmp_path), Counting(), Counting()
+    requests = [Classify("ab"), MaskedLikelihood("xyz"), MaskedLikelihood("")]
+    before = answer_requests(requests, first, cache=cache)
+    after = answer_requests([*requests, Classify("new")], second, cache=cache)
+    assert {request: after[request] for request in requests} == before
+    assert [row.ids for batch in second.seen for row in batch] == [tuple(map(ord, "new"))]
+
+
+def test_another_model_does_not_get_these_answers(tmp_path: Path) -> None:
+    cache, other = Cache(tmp_path), Counting()
+    answer_requests([Classify("ab")], Counting(), cache=cache)
+    other.fingerprint = "other"
+    answer_requests([Classify("ab")], other, cache=cache)
+    assert other.seen
+
+
+def test_progress_adds_up(tmp_path: Path) -> None:
+    requests = [Classify("x" * n) for n in range(1, 30)]
+    for cached in (False, True):
+        told: list[int] = []
+        answer_requests(requests, Counting(), cache=Cache(tmp_path), progress=told.append)
+        assert sum(told) == len(requests), cached
+
+
+lists = st.lists(
+    st.builds(
+        Row,
+        ids=st.lists(st.just(1), min_size=1, max_size=12).map(tuple),
+        prefix=st.sampled_from([(), (1,), (1, 2, 3), (2,) * 9]),
+        group=st.integers(0, 1),
+    ),
+    max_size=40,
+)
+
+
+@given(lists, st.integers(1, 40))
+@settings(max_examples=200)
+def test_batches_hold_every_row_once_within_the_budget(rows: list[Row], budget: int) -> None:
+    made = list(batches(rows, budget))
+    assert sorted(i for batch in made for i in batch) == list(range(len(rows)))
+    for batch in made:
+        members = [rows[i] for i in batch]
+        assert len({row.group for row in members}) == 1
+        prefixes = {row.prefix for row in members}
+        cost = len(members) * max(len(r.ids) for r in members) + len(prefixes) * max(map(len, prefixes))
+        assert cost <= budget or len(batch) == 1
+
+
+def test_rows_with_one_prefix_stay_together() -> None:
+    rows = [Row((1,), prefix=(n % 3,) * 5) for n in range(12)]
+    for batch in batches(rows, 9):
+        assert len({rows[i].prefix for i in batch}) == 1
+
+
+def test_embeddings_of_layers_do_not_mix() -> None:
+    assert Embed("a", layer=-1) != Embed("a", layer=-2)
+    assert [len(b) for b in batches([Row((1,), group=-1), Row((1,), group=-2)], 100)] == [1, 1]

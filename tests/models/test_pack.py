@@ -1,0 +1,209 @@
+"""Packs: built from checkpoints, opened by role, and refused in one line when anything is not as it should be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from turnwise.engine.run import answer_requests
+from turnwise.errors import TurnwiseError
+from turnwise.models.export.build import build_pack, roles_in
+from turnwise.models.pack import load_models, load_pack
+from turnwise.models.paper import PaperModels
+from turnwise.models.protocols import Classify, Embed, Lookup, Window
+from turnwise.models.verify import pack_card, verify_pack
+
+ROLES = {"encoder", "masked-lm", "vup", "nli", "emotion", "nup", "causal-lm", "unigrams", "vectors"}
+
+
+@pytest.fixture
+def copy(small_pack: Path, tmp_path: Path) -> Path:
+    """A pack that a test may damage."""
+    return Path(shutil.copytree(small_pack, tmp_path / "copy"))
+
+
+def edit(pack: Path, change) -> None:
+    manifest = json.loads((pack / "manifest.json").read_text())
+    change(manifest)
+    (pack / "manifest.json").write_text(json.dumps(manifest))
+
+
+def one_line(problem: pytest.ExceptionInfo[TurnwiseError]) -> str:
+    assert "\n" not in str(problem.value)
+    return str(problem.value)
+
+
+def test_every_role_answers(small_pack: Path, full_pack: Path) -> None:
+    for pack in (small_pack, full_pack):
+        assert {checked.role for checked in verify_pack(pack)} == ROLES
+
+
+def test_trunks_share_one_table_of_words(small_pack: Path) -> None:
+    pack = load_pack(small_pack)
+    tables = {pack.manifest.role(role).words for role in ("encoder", "masked-lm", "nup", "vup")}
+    assert tables == {"words.bin"}
+    assert {pack.manifest.role(role).file for role in ("vup", "nli", "emotion")} == {"vup+nli+emotion.onnx"}
+
+
+def test_a_trunk_with_words_of_its_own_keeps_them(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    other = Path(shutil.copytree(checkpoints["nup"], tmp_path / "nup"))
+    weights = load_file(other / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += 0.5
+    save_file(weights, other / "model.safetensors")
+    pack = build_pack([checkpoints["encoder"], other], tmp_path / "pack", name="p", licence="none")
+    assert pack.manifest.role("nup").words is None
+    verify_pack(tmp_path / "pack")
+
+
+def test_building_twice_gives_the_same_bytes(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    manifests = []
+    for name in ("a", "b"):
+        build_pack(list(checkpoints.values()), tmp_path / name, name="p", licence="none", texts=["i like tea"])
+        manifests.append((tmp_path / name / "manifest.json").read_text())
+    assert manifests[0] == manifests[1]
+
+
+def test_roles_can_be_chosen(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    chosen = {"vup": checkpoints["shared"], "nli": checkpoints["shared"], "nup": checkpoints["nup"]}
+    pack = build_pack(chosen, tmp_path / "pack", name="p", licence="none")
+    assert set(pack.roles) == {"vup", "nli", "nup"}
+    assert roles_in(checkpoints["causal-lm"]) == ("causal-lm",)
+    with pytest.raises(TurnwiseError, match="cannot be 'nli'"):
+        build_pack({"nli": checkpoints["nup"]}, tmp_path / "other", name="p", licence="none")
+    with pytest.raises(TurnwiseError, match="exists already"):
+        build_pack(chosen, tmp_path / "pack", name="p", licence="none")
+
+
+@pytest.mark.parametrize("name", ["nup.onnx", "words.bin", "tokenizer.json", "unigrams.safetensors"])
+def test_a_damaged_file_is_refused(copy: Path, name: str) -> None:
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(content)
+    with pytest.raises(TurnwiseError, match="damaged or swapped") as problem:
+        verify_pack(copy)
+    assert name in one_line(problem)
+    role = "unigrams" if name.startswith("uni") else "nup"
+    with pytest.raises(TurnwiseError, match="damaged or swapped"):
+        load_pack(copy).model(role)
+
+
+def test_swapped_and_missing_files_are_refused(copy: Path) -> None:
+    (copy / "nup.onnx").write_bytes((copy / "encoder.onnx").read_bytes())
+    with pytest.raises(TurnwiseError, match=r"nup\.onnx: damaged or swapped"):
+        load_pack(copy).model("nup")
+    (copy / "nup.onnx").unlink()
+    with pytest.raises(TurnwiseError, match=r"nup\.onnx: missing"):
+        load_pack(copy).model("nup")
+    (copy / "nup.onnx").symlink_to(copy / "encoder.onnx")
+    with pytest.raises(TurnwiseError, match="not a plain file"):
+        load_pack(copy).model("nup")
+    assert load_pack(copy).model("encoder").fingerprint
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.onnx", "/etc/passwd.txt", "a/b.onnx", "..", "c:\\x.onnx", "model.pkl", "x.py"]
+)
+def test_a_manifest_cannot_lead_elsewhere(copy: Path, name: str) -> None:
+    def change(manifest):
+        manifest["files"][name] = manifest["files"]["nup.onnx"]
+        manifest["roles"]["nup"]["file"] = name
+
+    edit(copy, change)
+    with pytest.raises(TurnwiseError, match=r"not a plain file name|not of a kind") as problem:
+        load_pack(copy)
+    one_line(problem)
+
+
+def test_an_unlisted_file_is_refused(copy: Path) -> None:
+    edit(copy, lambda manifest: manifest["files"].pop("nup.onnx"))
+    with pytest.raises(TurnwiseError, match="has no hash"):
+        load_pack(copy)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "files": 3}', "\x00"])
+def test_a_broken_manifest_is_refused_in_one_line(copy: Path, text: str) -> None:
+    (copy / "manifest.json").write_text(text)
+    with pytest.raises(TurnwiseError, match=r"manifest\.json: not") as problem:
+        load_pack(copy)
+    one_line(problem)
+
+
+def test_a_file_that_is_no_model_is_refused_in_one_line(copy: Path) -> None:
+    import hashlib
+
+    (copy / "nup.onnx").write_bytes(b"not a model")
+
+    def change(manifest):
+        manifest["files"]["nup.onnx"] = {"sha256": hashlib.sha256(b"not a model").hexdigest(), "size": 11}
+
+    edit(copy, change)
+    with pytest.raises(TurnwiseError, match="not a model that onnxruntime can open") as problem:
+        load_pack(copy).model("nup")
+    one_line(problem)
+
+
+def test_unknown_packs_and_roles_are_named(small_pack: Path) -> None:
+    with pytest.raises(TurnwiseError, match="no pack 'nowhere'"):
+        load_pack("nowhere")
+    with pytest.raises(TurnwiseError, match="has no model for 'maude'"):
+        load_models(small_pack).model("maude")
+
+
+def test_fingerprints_follow_content(copy: Path, small_pack: Path) -> None:
+    first, second = load_pack(small_pack), load_pack(copy)
+    prints = {role: first.manifest.fingerprint(role) for role in first.roles}
+    assert prints == {role: second.manifest.fingerprint(role) for role in second.roles}
+    assert len(set(prints.values())) == len(prints)
+    edit(copy, lambda manifest: manifest["roles"]["nup"]["window"].update(second=5))
+    assert load_pack(copy).manifest.fingerprint("nup") != prints["nup"]
+
+
+def test_windows_cut_what_a_model_sees(small_pack: Path) -> None:
+    pack = load_pack(small_pack)
+    long = "i like tea " * 40
+    requests = [
+        Classify(long, "yes", role="nup"),
+        Classify(long[33:], "yes", role="nup"),
+        Classify("no " + long, "yes", role="nup"),
+        Classify(long + "no", "yes", role="nup"),
+        Classify(long, "yes", role="nup", window=Window(total=90)),
+        Embed(long * 3),
+    ]
+    answers = answer_requests(requests, pack)
+    assert answers[requests[0]] == answers[requests[1]] == answers[requests[2]]
+    assert answers[requests[0]] != answers[requests[3]]
+    assert answers[requests[0]] != answers[requests[4]]
+    assert np.isfinite(answers[requests[5]]).all()
+
+
+def test_words_are_looked_up(small_pack: Path) -> None:
+    pack = load_pack(small_pack)
+    vectors = answer_requests([request := Lookup(("tea", "zzz", "cats"))], pack)[request]
+    assert np.isnan(vectors[1]).all()
+    assert np.isfinite(vectors[[0, 2]]).all()
+    words = Lookup(("yes", "tea", "zzz"), role="unigrams")
+    pieces = Lookup(("yes", "##x"), unit="token", role="unigrams")
+    answers = answer_requests([words, pieces], pack)
+    # 24 words of 20 kinds: "yes" three times, "tea" once; one is added to each, and one more kind is unseen.
+    total = 24 + 20 + 1
+    np.testing.assert_allclose(np.exp(answers[words]), [4 / total, 2 / total, 1 / total], rtol=1e-5)
+    assert answers[pieces][0] > answers[pieces][1]
+
+
+def test_the_card_tells_what_the_checkpoint_told(small_pack: Path) -> None:
+    card = pack_card(small_pack)
+    assert "random numbers" in card
+    assert "Licence of the pack (the code has its own): none" in card
+
+
+def test_paper_models_that_were_never_published_are_refused() -> None:
+    source = PaperModels()
+    assert {"masked-lm", "causal-lm", "nli", "encoder"} <= set(source.roles)
+    with pytest.raises(TurnwiseError, match="the hub has no copy"):
+        source.model("nup")

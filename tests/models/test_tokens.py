@@ -1,0 +1,86 @@
+"""Texts to ids: templates, cutting, and text that no tokenizer expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.models.pack import load_pack
+from turnwise.models.protocols import Continuation, MaskedLikelihood, Window
+from turnwise.models.tokens import Tokens, lengths_within
+
+sizes = st.integers(0, 60)
+bounds = st.none() | st.integers(0, 70)
+
+
+@given(sizes, sizes, st.integers(2, 4), bounds, bounds, bounds)
+def test_lengths_stay_within_every_bound(a: int, b: int, special: int, total, first, second) -> None:
+    kept_a, kept_b = lengths_within(a, b, special, Window(total, first, second), 64)
+    assert 0 <= kept_a <= min(a, a if first is None else first)
+    assert 0 <= kept_b <= min(b, b if second is None else second)
+    limit = 64 if total is None else min(64, total)
+    assert kept_a + kept_b <= max(0, limit - special)
+    if a + b + special <= limit and first is None and second is None:
+        assert (kept_a, kept_b) == (a, b)
+
+
+def tokens(checkpoints: dict[str, Path], role: str = "encoder") -> Tokens:
+    return Tokens.from_bytes((checkpoints[role] / "tokenizer.json").read_bytes(), 96)
+
+
+def test_pairs_have_the_models_template(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    encoding = reader.encode("i like tea", "why", None)
+    assert encoding.tokens == ["[CLS]", "i", "like", "tea", "[SEP]", "why", "[SEP]"]
+    assert encoding.type_ids == [0, 0, 0, 0, 0, 1, 1]
+
+
+def test_an_empty_first_text_leaves_the_second_alone(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    encoding = reader.encode(" ", "why not", None)
+    assert encoding.tokens == ["[CLS]", "why", "not", "[SEP]"]
+    assert set(encoding.type_ids) == {0}
+
+
+def test_the_context_keeps_its_end_and_the_response_its_beginning(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    encoding = reader.encode("i like the tea", "yes we do", Window(first=2, second=2))
+    assert encoding.tokens == ["[CLS]", "the", "tea", "[SEP]", "yes", "we", "[SEP]"]
+    encoding = reader.encode("i like the tea", "yes we do", Window(first=2, second=2, keep="start"))
+    assert encoding.tokens[1:3] == ["i", "like"]
+
+
+def test_odd_text_is_read_all_the_same(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    for text in ("\ud800 tea", "", "\x00", "🎹" * 300, "[MASK] [SEP]"):
+        assert len(reader.encode(text, text, None).ids) <= 96
+
+
+def test_spans_pick_the_tokens_to_mask(small_pack: Path) -> None:
+    model = load_pack(small_pack).model("masked-lm")
+    line = "do you like tea _eos yes , we do"
+    start = line.index("yes")
+    names = model.tokens.tokenizer.id_to_token
+
+    def asked(request: MaskedLikelihood) -> list[str]:
+        return [names(row.wanted[0]) for row in model.rows(request)]
+
+    assert asked(MaskedLikelihood(line, span=(start, len(line)))) == ["yes", ",", "we", "do"]
+    assert asked(MaskedLikelihood("do you", "yes we do", span=(0, 9))) == ["yes", "we", "do"]
+    assert asked(MaskedLikelihood("do you", "yes we do")) == ["do", "you", "yes", "we", "do"]
+    assert asked(MaskedLikelihood("")) == []
+
+
+def test_continuations_judge_every_token_of_the_response(small_pack: Path) -> None:
+    model = load_pack(small_pack).model("causal-lm")
+    (row,) = model.rows(Continuation("i like", " tea"))
+    assert model.answer(None, [row], [[-1.0]]).tokens == ("Ġtea",)
+    assert row.prefix[0] == 0
+    (row,) = model.rows(Continuation("", "like tea", begin=False))
+    assert row.prefix == ()
+    assert row.ids[0] != 0
+    assert model.rows(Continuation("i like", "")) == []
+    (row,) = model.rows(Continuation("x" * 500, " tea" * 200))
+    assert len(row.prefix) + len(row.ids) <= 128
