@@ -16,7 +16,7 @@ from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, Enco
 from turnwise.models.tokens import Tokens
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+    from onnxruntime import InferenceSession
 
 BUNDLED = Path(__file__).parent / "packs"
 DEFAULT_PACK = "turnwise-mini"

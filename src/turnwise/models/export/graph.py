@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from turnwise.models.export.storage import LARGEST, Floats, four_bits, quantise
 
 FUSED = "com.microsoft"
-OPSET, IR_VERSION = 20, 10
+OPSET, IR_VERSION = 21, 10
 TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
 
 
@@ -92,11 +92,21 @@ class Graph:
         return self.op("Mul", self.cast(self.constant(numbers.T), "float32"), self.constant(scales))
 
     def _from_four_bits(self, weight: Floats) -> str:
-        # Laid out as they are multiplied: loading then takes no more than one pass over them.
-        codes, scales = four_bits(weight)
-        numbers = self.cast(self.constant(codes.transpose(1, 2, 0)), "float32")
-        factors = self.cast(self.constant(scales.T[:, None, :]), "float32")
-        return self.op("Reshape", self.op("Mul", numbers, factors), self.ints(weight.shape[1], weight.shape[0]))
+        # Laid out as they are multiplied, so that loading takes no more than a pass over them.
+        codes, zeros, scales = four_bits(weight)
+        numbers = self.cast(self._nibbles(codes.transpose(1, 2, 0)), "float32")
+        centred = self.op("Sub", numbers, self.cast(self._nibbles(zeros.T[:, None, :]), "float32"))
+        blocks = self.op("Mul", centred, self.cast(self.constant(scales.T[:, None, :]), "float32"))
+        return self.op("Reshape", blocks, self.ints(weight.shape[1], weight.shape[0]))
+
+    def _nibbles(self, codes: npt.NDArray[np.uint8]) -> str:
+        """A constant of numbers from 0 to 15, two to a byte, the first in the low bits."""
+        name, flat = self._name("constant"), codes.reshape(-1)
+        flat = np.append(flat, np.zeros(len(flat) % 2, dtype=np.uint8))
+        tensor = TensorProto(name=name, data_type=TensorProto.UINT4, dims=codes.shape)
+        tensor.raw_data = (flat[0::2] | (flat[1::2] << 4)).tobytes()
+        self._constants.append(tensor)
+        return name
 
     def table(self, table: Floats) -> str:
         """A small table that is added to, not multiplied with, kept as finely as whole numbers allow."""

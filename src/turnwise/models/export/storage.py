@@ -32,19 +32,18 @@ def quantise(weight: Floats, fineness: float) -> tuple[npt.NDArray[np.int8], Flo
     return np.round(weight / scales[:, None]).astype(np.int8), scales
 
 
-def four_bits(weight: Floats) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
-    """Sixteen levels in blocks of 32 inputs: codes (rows, blocks, 32), and the scale of each block.
+def four_bits(weight: Floats) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
+    """Sixteen levels in blocks of 32 inputs: codes (rows, blocks, 32), and each block's zero and scale.
 
-    The levels of a block always contain zero and span its smallest and largest weight, so a code lies between
-    -15 and 15 and is counted from the block's own zero. Weights that were trained on this grid come back as they
-    were.
+    The levels of a block always contain zero and span its smallest and largest weight. Weights that were trained
+    on this grid come back as they were.
     """
     blocks = weight.reshape(len(weight), -1, BLOCK)
     low, high = blocks.min(axis=2).clip(max=0), blocks.max(axis=2).clip(min=0)
     scales = np.maximum((high - low) / LEVELS, 1e-7).astype(np.float32)
-    zeros = np.round(-low / scales)[..., None]
-    codes = (np.round(blocks / scales[..., None]) + zeros).clip(0, LEVELS) - zeros
-    return codes.astype(np.int8), scales.astype(np.float16)
+    zeros = np.round(-low / scales)
+    codes = (np.round(blocks / scales[..., None]) + zeros[..., None]).clip(0, LEVELS)
+    return codes.astype(np.uint8), zeros.astype(np.uint8), scales.astype(np.float16)
 
 
 def restore(numbers: npt.NDArray[np.int8], scales: Floats) -> Floats:

@@ -11,7 +11,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+    from onnxruntime import InferenceSession
 
 BLOCKED = np.float32(-1e9)
 

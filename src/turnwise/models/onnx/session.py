@@ -12,7 +12,7 @@ import numpy.typing as npt
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
 MOST_THREADS = 16
 SIBLINGS = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
