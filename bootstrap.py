@@ -33,10 +33,10 @@ def make_environment() -> None:
 
 
 def install(*what: str) -> None:
-    """Install into `.venv`."""
+    """Install into `.venv`, with a pip of its own for whoever activates it later."""
     make_environment()
     quiet = ("--quiet", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "--python", PYTHON, "install", *quiet, *what)
+    run(sys.executable, "-m", "pip", "--python", PYTHON, "install", *quiet, "pip", *what)
 
 
 def demo() -> None:

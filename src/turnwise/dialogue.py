@@ -38,13 +38,17 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of an input file: an example, or the reason why there is none. Nothing is dropped."""
+    """One row of an input file: an example, or the reason why there is none. Nothing is dropped.
+
+    `system` says whose row it is, also where there is no example, so that failures can be counted per system.
+    """
 
     id: str
     file: str
     line: int
     example: Example | None
     error: str | None = None
+    system: str | None = None
 
 
 def mean_rating(ratings: tuple[float | None, ...]) -> float | None:

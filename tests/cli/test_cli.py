@@ -83,6 +83,15 @@ def test_a_failed_gate_exits_with_one() -> None:
         (("compare", EXAMPLES, "--baseline", "juniper", "--fail-if-worse", "f1"), "METRIC@MARGIN"),
         (("compare", EXAMPLES, "--baseline", "nobody"), "juniper"),
         (("metaeval", EXAMPLES, "--qualities", "Fun"), "Overall"),
+        (("agreement", EXAMPLES, "--qualities", "Overall,Fun"), "Natural"),
+        (("metaeval", EXAMPLES, "--exclude-system", "nobody"), "juniper"),
+        (("score", EXAMPLES, "--format", "xml"), "--format"),
+        (("score", EXAMPLES, "--seed", "-1"), "--seed"),
+        (("score",), "turnwise --help"),
+        (("score", EXAMPLES, EXAMPLES), "given twice"),
+        (("score", EXAMPLES, "--report", "/proc/none/report.html"), "cannot be written"),
+        (("score", EXAMPLES, "--out", EXAMPLES), "cannot be written"),
+        (("compare", EXAMPLES, "--baseline", "juniper", "--fail-if-worse", "length@1"), "no better or worse"),
     ],
 )
 def test_what_cannot_be_used_exits_with_two_and_one_line(arguments: tuple[Any, ...], words: str) -> None:

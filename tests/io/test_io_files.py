@@ -143,7 +143,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
         b'[{"response": "a"}, {"response": "b"}]',
         b"response\na\nb\n",
         b"id\tresponse\n1\ta\n2\tb\n",
-        gzip.compress(b'{"response": "a"}\n{"response": "b"}\n'),
+        gzip.compress(b'{"response": "a"}\n{"response": "b"}\n', mtime=0),
     ],
 )
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, piped: bytes) -> None:

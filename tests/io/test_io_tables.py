@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -232,20 +233,17 @@ def test_a_truncated_parquet_file(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "a.parquet"))
 
 
-def test_pandas_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(_: object) -> None:
-        raise ModuleNotFoundError("pyarrow")
+def test_pandas_does_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    frame = pd.DataFrame({"response": ["a b", "c"], "system": ["x", None], "ratings.Overall": [4.0, float("nan")]})
+    rows = list(read_rows(frame))
+    assert [row.example and row.example.response for row in rows] == ["a b", "c"]
+    assert [row.example and row.example.system for row in rows] == ["x", "system"]
 
-    monkeypatch.setattr(pl, "from_pandas", absent)
-    with pytest.raises(TurnwiseError, match=r"a pandas frame needs pyarrow; pip install pyarrow, or pass"):
-        list(read_rows(pd.DataFrame(TABLE)))
 
-
-def test_a_pandas_frame_of_mixed_cells() -> None:
-    with pytest.raises(
-        TurnwiseError, match=r"this pandas frame cannot be read \(.*\); pass frame.to_dict\('records'\)"
-    ):
-        list(read_rows(pd.DataFrame({"response": ["a", 3, {"b": 1}]})))
+def test_a_pandas_frame_of_mixed_cells_costs_only_the_bad_ones() -> None:
+    rows = list(read_rows(pd.DataFrame({"response": ["a", 3, {"b": 1}]})))
+    assert [row.error is None for row in rows] == [True, False, False]
 
 
 def test_a_release_format_is_no_table(tmp_path: Path) -> None:

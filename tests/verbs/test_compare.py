@@ -29,7 +29,7 @@ def test_the_other_way_round_is_worse_by_as_much(two_systems: list[dict[str, Any
 def test_every_pair_is_compared_and_corrected(two_systems: list[dict[str, Any]]) -> None:
     third = [{**row, "id": row["id"] + "x", "system": "same"} for row in two_systems if row["system"] == "good"]
     result = tw.compare(two_systems + third, metrics=["f1"])
-    assert [(row.system, row.baseline) for row in result.rows] == [("good", "bad"), ("good", "same"), ("bad", "same")]
+    assert [(row.system, row.baseline) for row in result.rows] == [("bad", "good"), ("same", "good"), ("same", "bad")]
     assert result.rows[1].verdict == "no difference"
     alone = tw.compare(two_systems, metrics=["f1"]).rows[0]
     assert result.rows[0].p > alone.p  # type: ignore[operator]
@@ -41,28 +41,30 @@ def test_two_files_of_one_system_are_two_versions(two_systems: list[dict[str, An
         rows = [{**row, "system": "bot"} for row in two_systems if row["system"] == name]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = tw.compare(tmp_path / "good.jsonl", tmp_path / "bad.jsonl", metrics=["f1"])
-    assert (result.rows[0].system, result.rows[0].baseline, result.rows[0].verdict) == ("good", "bad", "better")
+    assert (result.rows[0].system, result.rows[0].baseline, result.rows[0].verdict) == ("bad", "good", "worse")
 
 
 def test_two_python_sources_are_told_apart() -> None:
     good = [{"response": f"yes {n}", "references": [f"yes {n}"], "context": [str(n)]} for n in range(8)]
     bad = [{**row, "response": "no"} for row in good]
     row = tw.compare(good, bad, metrics=["f1"]).rows[0]
-    assert (row.system, row.baseline, row.verdict) == ("source 1", "source 2", "better")
+    assert (row.system, row.baseline, row.verdict) == ("source 2", "source 1", "worse")
+    scored = [tw.evaluate(source, metrics=["f1"]) for source in (good, bad)]
+    assert tw.compare(*scored).rows[0].difference == row.difference
 
 
 def test_systems_on_different_contexts_are_compared_unpaired() -> None:
     rows = [{"response": "a " * (10 + n % 3), "context": [f"x{n}"], "system": "long"} for n in range(20)]
     rows += [{"response": "a " * (2 + n % 3), "context": [f"y{n}"], "system": "short"} for n in range(20)]
     row = tw.compare(rows, metrics=["length"]).rows[0]
-    assert row.difference == pytest.approx(8.0)
+    assert row.difference == pytest.approx(-8.0)
     assert row.verdict == "different"
 
 
 def test_pooled_metrics_are_compared_by_the_jackknife() -> None:
     rows = [{"response": f"word{n} thing{n} place{n}", "context": [str(n)], "system": "varied"} for n in range(30)]
     rows += [{"response": "i do not know", "context": [str(n)], "system": "dull"} for n in range(30)]
-    row = tw.compare(rows, metrics=["distinct-1"]).rows[0]
+    row = tw.compare(rows, metrics=["distinct-1"], baseline="dull").rows[0]
     assert row.verdict == "better"
     assert row.difference == pytest.approx(1 - 4 / 120)
 
@@ -76,10 +78,24 @@ def test_the_gate_fails_only_when_the_whole_interval_lies_beyond_the_margin(two_
     assert Gate("f1", 0.0).failures(tw.compare(two_systems, metrics=["f1"], baseline="bad")) == []
 
 
-def test_a_gate_on_a_metric_without_direction_is_refused(two_systems: list[dict[str, Any]]) -> None:
-    result = tw.compare(two_systems, metrics=["length"], baseline="good")
+def test_a_gate_on_a_metric_without_direction_is_refused() -> None:
     with pytest.raises(tw.TurnwiseError, match="no better or worse"):
-        Gate("length", 0.0).failures(result)
+        Gate("length", 0.0).check_direction()
+
+
+def test_what_could_not_be_measured_does_not_pass_the_gate(two_systems: list[dict[str, Any]]) -> None:
+    blank = [{**row, "response": " "} if row["system"] == "bad" and row["id"] > "3" else row for row in two_systems]
+    unscored = [{**row, "references": []} if row["system"] == "bad" else row for row in two_systems]
+    for rows in (blank, unscored):
+        result = tw.compare(rows, metrics=["f1"], baseline="good")
+        with pytest.raises(tw.TurnwiseError, match="of the rows of bad have no score"):
+            Gate("f1", 0.5).failures(result)
+
+
+def test_too_few_contexts_are_pointed_out(two_systems: list[dict[str, Any]]) -> None:
+    result = tw.compare(two_systems[:8], metrics=["f1"], baseline="bad")
+    assert result.rows[0].verdict == "no difference"
+    assert any("4 contexts" in note for note in result.notes)
 
 
 def test_an_unknown_baseline_names_the_systems(two_systems: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,40 @@ def test_saving_writes_what_can_be_read_again(two_systems: list[dict[str, Any]],
 def test_one_example_through_load_metric() -> None:
     metric = tw.load_metric("f1")
     assert metric.score(response="hello", references=["hello"]).value == 1.0
+    assert metric.score(response="hello", references="hello").value == 1.0, "one string is a list of one"
     missing = metric.score(response="hello")
     assert (missing.value, missing.note) == (None, "no references")
+    assert missing.explanation == "no score: no references"
+    with pytest.raises(tw.TurnwiseError, match="response"):
+        metric.score(response=5, references=["hello"])  # type: ignore[arg-type]
+
+
+def test_a_bad_row_still_says_whose_it_is() -> None:
+    rows = [{"response": "", "system": "a"}, {"response": "x", "system": "b"}]
+    assert tw.evaluate(rows, metrics=["length"]).turns["system"].to_list() == ["a", "b"]
+
+
+def test_no_usable_row_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "noise.jsonl"
+    file.write_bytes(b"\x00\x01\n\xff\n")
+    with pytest.raises(tw.TurnwiseError, match="none of the 2 rows can be used"):
+        tw.evaluate(file, metrics=["length"])
+
+
+def test_an_interrupt_keeps_what_was_computed() -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield from ({"response": "one two", "context": [str(n)]} for n in range(5000))
+        raise KeyboardInterrupt
+
+    kept = tw.evaluate(rows(), metrics=["length"], keep_when_interrupted=True)
+    assert kept.interrupted
+    assert 0 < len(kept.judged) <= 5000
+    with pytest.raises(KeyboardInterrupt):
+        tw.evaluate(rows(), metrics=["length"])
+
+
+def test_a_result_is_shown_in_a_line(two_systems: list[dict[str, Any]]) -> None:
+    assert repr(tw.evaluate(two_systems, metrics=["f1"])) == "<turnwise.Result: 24 turns, 2 systems, metrics f1>"
 
 
 def test_nothing_to_score_is_said(tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ def test_a_wrong_quality_names_the_right_ones(rated: list[dict[str, Any]]) -> No
         tw.metaevaluate(rated, metrics=["length"], qualities=["Fun"])
 
 
+def test_an_unknown_system_to_exclude_is_refused(rated: list[dict[str, Any]]) -> None:
+    with pytest.raises(tw.TurnwiseError, match="the systems are: s0"):
+        tw.metaevaluate(rated, metrics=["length"], exclude_systems=["S0"])
+
+
 def test_no_ratings_at_all_is_said() -> None:
     with pytest.raises(tw.TurnwiseError, match="no row has ratings"):
         tw.metaevaluate([{"response": "hello"}], metrics=["length"])

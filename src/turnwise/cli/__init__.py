@@ -10,10 +10,10 @@ from turnwise.errors import TurnwiseError
 
 def main() -> None:
     """Entry point of the `turnwise` command; exit statuses are part of the interface."""
-    from turnwise.cli.app import app
-
     try:
-        app()
+        from turnwise.cli.app import run
+
+        sys.exit(run())
     except TurnwiseError as problem:
         sys.stderr.write(f"turnwise: {problem}\n")
         sys.exit(2)
@@ -22,5 +22,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what is left in the buffer has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         sys.exit(0)

@@ -24,6 +24,20 @@ app = typer.Typer(
 )
 
 
+def run() -> int:
+    """Run the command that was typed; a misuse is said in one line, like every other problem."""
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as problem:
+        # Typer does not export the base class of its usage errors; this is the method that they share.
+        if not hasattr(problem, "format_message"):
+            raise
+        message = " ".join(problem.format_message().split()).rstrip(".")
+        raise TurnwiseError(f"{message}; see 'turnwise --help'") from None
+
+
 class Format(StrEnum):
     """How a result is printed."""
 
@@ -61,7 +75,7 @@ Map = Annotated[
     typer.Option("--map", help="Columns by field: response=reply,context=history,ratings.Overall=score."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
-Seed = Annotated[int, typer.Option(help="Seed of every resampling.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every resampling.")]
 Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
 Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
 
@@ -99,11 +113,19 @@ def score(
 ) -> None:
     """Score every response, dialogue and system of one or more files."""
     from turnwise.cli import show
-    from turnwise.verbs.evaluate import evaluate
+    from turnwise.verbs.evaluate import check_targets, evaluate
 
+    check_targets(folder=out, file=report)
     with show.progress("scoring") as tick:
         result = evaluate(
-            files, metrics, corpus=corpus, mapping=parse_map(map), strict=strict, seed=seed, progress=tick
+            files,
+            metrics,
+            corpus=corpus,
+            mapping=parse_map(map),
+            strict=strict,
+            seed=seed,
+            keep_when_interrupted=True,
+            progress=tick,
         )
     show.problems(result.problems)
     if out is not None:
@@ -115,6 +137,9 @@ def score(
             result.report(report)
         show.note(f"report: {report}")
     show.scores(result, format.value)
+    if result.interrupted:
+        show.note(f"interrupted after {len(result.judged):,} rows; everything above is of those")
+        raise typer.Exit(130)
 
 
 @app.command()
@@ -143,6 +168,8 @@ def compare(
     from turnwise.verbs.compare import compare as run
 
     gates = [_parse_gate(text) for text in fail_if_worse or ()]
+    for gate in gates:
+        gate.check_direction()
     if gates and baseline is None:
         raise TurnwiseError("--fail-if-worse needs a baseline to be worse than; add --baseline SYSTEM")
     wanted = split_list(metrics)

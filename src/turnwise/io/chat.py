@@ -69,15 +69,12 @@ def _turns(messages: object) -> Iterator[tuple[int, str, str]]:
             found = f"{kind(message)} where an object belongs"
             raise Problem(field, found, 'write {"role": "user", "content": "..."}')
         role, content = message.get("role"), message.get("content")
-        if role in NOT_TURNS or (role == "assistant" and content is None and _calls_tool(message)):
+        # An assistant message without content calls a tool: nobody hears it, so it is no turn.
+        if role in NOT_TURNS or (role == "assistant" and content is None):
             continue
         if role not in SPEAKERS:
             raise Problem(f"{field}.role", f"{shown(role)} is not known", "write user or assistant")
         yield position, str(role), _content(content, f"{field}.content")
-
-
-def _calls_tool(message: Mapping[str, Any]) -> bool:
-    return bool(message.get("tool_calls") or message.get("function_call"))
 
 
 def _content(content: object, field: str) -> str:

@@ -158,11 +158,17 @@ def _rows(records: Records, source: Source) -> Iterator[Row]:
             if is_chat(value):
                 for turn_id, found in chat_examples(value, default_id, system):
                     if isinstance(found, Problem):
-                        yield Row(turn_id, file, line, None, str(found))
+                        yield Row(turn_id, file, line, None, str(found), _system_of(value, system))
                     else:
-                        yield Row(turn_id, file, line, found)
+                        yield Row(turn_id, file, line, found, system=found.system)
             else:
                 example = example_from(value, default_id, system)
-                yield Row(example.id, file, line, example)
+                yield Row(example.id, file, line, example, system=example.system)
         except Problem as problem:
-            yield Row(row_id(value, default_id), file, line, None, str(problem))
+            yield Row(row_id(value, default_id), file, line, None, str(problem), _system_of(value, system))
+
+
+def _system_of(value: object, default: str) -> str:
+    """The system that a faulty row names, if it can still be read."""
+    named = value.get("system") if isinstance(value, dict) else None
+    return named if isinstance(named, str) and named.strip() and named.isprintable() else default

@@ -60,12 +60,20 @@ def stem_of(path: Path) -> str:
 
 def resolve(requests: Sequence[str | Path]) -> list[Source]:
     """The sources that paths, folders, globs and `-` stand for, in order."""
-    return [source for request in requests for source in _resolve_one(request)]
+    sources = [source for request in requests for source in _resolve_one(request)]
+    seen: set[str] = set()
+    for source in sources:
+        if source.file in seen:
+            raise TurnwiseError(f"{source.file}: given twice; name each file once")
+        seen.add(source.file)
+    return sources
 
 
 def _resolve_one(request: str | Path) -> list[Source]:
     if request == STDIN:
         return [STANDARD_INPUT]
+    if not str(request).strip():
+        raise TurnwiseError("an empty path cannot be read; give a file, a folder, a glob or '-'")
     path = Path(request)
     if path.is_dir():
         found = [file for file in sorted(path.iterdir()) if _is_readable(file)]

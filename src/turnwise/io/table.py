@@ -105,7 +105,10 @@ def parquet_records(source: Source, mapping: Mapping[str, str]) -> Records:
 
 def frame_records(frame: Any, mapping: Mapping[str, str]) -> Records:
     """The rows of a polars or pandas data frame."""
-    table = _as_polars(frame)
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        yield from _pandas_rows(frame, mapping)
+        return
+    table = frame.collect() if hasattr(frame, "collect") else frame
     plan = ColumnPlan(table.columns, mapping, PYTHON.file)
     for batch, part in enumerate(table.select(plan.columns).iter_slices(BATCH)):
         yield from _frame_rows(part, plan, batch * BATCH)
@@ -122,19 +125,17 @@ def is_frame(value: object) -> bool:
     return library in {"polars", "pandas"} and type(value).__name__ in {"DataFrame", "LazyFrame"}
 
 
-def _as_polars(frame: Any) -> pl.DataFrame:
-    import polars as pl
+def _pandas_rows(frame: Any, mapping: Mapping[str, str]) -> Records:
+    """Cell by cell: polars' own way from pandas needs pyarrow, which this package does not."""
+    plan = ColumnPlan([str(name) for name in frame.columns], mapping, PYTHON.file)
+    by_name = {str(name): frame[name] for name in frame.columns}
+    for line, cells in enumerate(zip(*(by_name[name] for name in plan.columns), strict=True), 1):
+        yield line, plan.row(dict(zip(plan.columns, map(_plain, cells), strict=True)))
 
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
-    if isinstance(frame, pl.DataFrame):
-        return frame
-    try:
-        table: pl.DataFrame = pl.from_pandas(frame)
-        return table
-    except ImportError:
-        remedy = "pip install pyarrow, or pass frame.to_dict('records')"
-        raise TurnwiseError(f"a pandas frame needs pyarrow; {remedy}") from None
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as problem:
-        reason = str(problem).partition("\n")[0]
-        raise TurnwiseError(f"this pandas frame cannot be read ({reason}); pass frame.to_dict('records')") from None
+
+def _plain(cell: Any) -> Any:
+    """A cell of a pandas frame as Python would write it; its many kinds of nothing become None."""
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    missing = cell is None or type(cell).__name__ in {"NAType", "NaTType"} or (isinstance(cell, float) and cell != cell)
+    return None if missing else cell

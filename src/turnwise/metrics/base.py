@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Request
 
 Mode = Literal["recommended", "paper", "released"]
@@ -27,6 +28,13 @@ class Score:
     value: float | None
     parts: Mapping[str, float] = field(default_factory=dict)
     note: str | None = None
+
+    @property
+    def explanation(self) -> str:
+        """The value and what it is made of, in words."""
+        value = "no score" if self.value is None else f"{self.value:.4g}"
+        parts = ", ".join(f"{name} {part:.4g}" for name, part in self.parts.items())
+        return value + (f" ({parts})" if parts else "") + (f": {self.note}" if self.note else "")
 
 
 class Statistic(Protocol):
@@ -93,11 +101,18 @@ class Metric(ABC):
         self,
         *,
         response: str,
-        context: Sequence[str] = (),
-        references: Sequence[str] = (),
-        facts: Sequence[str] = (),
+        context: str | Sequence[str] = (),
+        references: str | Sequence[str] = (),
+        facts: str | Sequence[str] = (),
     ) -> Score:
-        """Judge one response given as plain text."""
-        example = Example(response=response, context=tuple(context), references=tuple(references), facts=tuple(facts))
-        unmet = self.unmet_need(example)
-        return Score(None, note=unmet) if unmet else self.judge(example)
+        """Judge one response given as plain text; one string stands for a list of one."""
+        # The engine and the readers stand above the metrics; only this convenience reaches up to them.
+        from turnwise.engine.ask import asker
+        from turnwise.engine.local import judge_examples
+        from turnwise.io.read import read_rows
+
+        given = {"response": response, "context": context, "references": references, "facts": facts}
+        row = next(iter(read_rows([given])))
+        if row.example is None:
+            raise TurnwiseError(row.error)
+        return judge_examples([row.example], {self.name: self}, asker())[0][self.name]

@@ -13,7 +13,7 @@ from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.stats import agreement as forms
-from turnwise.verbs.evaluate import rows_of
+from turnwise.verbs.evaluate import check_qualities, rows_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,10 +71,10 @@ def agreement(
             rated.append(row.example)
     rated = _one_per_dialogue(rated)
     known = list(dict.fromkeys(quality for example in rated for quality in example.ratings))
+    if not known:
+        raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
+    check_qualities(known, qualities)
     chosen = [quality for quality in known if qualities is None or quality in qualities]
-    if not chosen:
-        names = ", ".join(known) or "none"
-        raise TurnwiseError(f"no ratings to compare; the qualities that are rated: {names}")
     rows = [row for quality in chosen for row in _rows(quality, rated, seed)]
     if not rows:
         raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")

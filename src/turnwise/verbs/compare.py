@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.dialogue import Row
 from turnwise.engine.local import Judged, cluster_key, context_key
 from turnwise.engine.summarise import Summary, leave_one_out
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
 from turnwise.metrics.base import Metric
+from turnwise.metrics.registry import load_metric
 from turnwise.stats import significance
 from turnwise.stats.jackknife import jackknife_comparison
 from turnwise.verbs.evaluate import Result, evaluate
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 SIGNIFICANT = 0.05
 # Systems are compared context by context when at least this share of each one's contexts is common to both.
 SHARED = 0.5
+# A gate says nothing about a system when more than this share of its rows has no score.
+UNSCORED = 0.1
+# With fewer contexts than this even one-sided differences cannot reach p < .05 by flipping signs.
+FEWEST = 6
 Floats = NDArray[np.float64]
 
 
@@ -51,6 +57,7 @@ class Comparison:
     metrics: dict[str, Metric]
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unscored: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -71,15 +78,25 @@ class Gate:
     metric: str
     margin: float
 
-    def failures(self, comparison: Comparison) -> list[str]:
-        """One line per system whose whole interval lies beyond the margin on the worse side."""
-        higher_is_better = comparison.metrics[self.metric].higher_is_better
+    def check_direction(self) -> bool:
+        """Whether higher is better; a metric without a better end cannot be a gate."""
+        higher_is_better = load_metric(self.metric).higher_is_better
         if higher_is_better is None:
             raise TurnwiseError(f"--fail-if-worse: {self.metric} has no better or worse; gate on another metric")
-        sign = 1.0 if higher_is_better else -1.0
+        return higher_is_better
+
+    def failures(self, comparison: Comparison) -> list[str]:
+        """One line per system whose whole interval lies beyond the margin on the worse side.
+
+        What could not be measured must not pass: it raises.
+        """
+        sign = 1.0 if self.check_direction() else -1.0
         failed = []
         for row in comparison.rows:
-            if row.metric != self.metric or row.low is None or row.high is None:
+            if row.metric != self.metric:
+                continue
+            self._check_measured(row, comparison.unscored)
+            if row.low is None or row.high is None:
                 continue
             best_case = max(sign * row.low, sign * row.high)
             if best_case < -self.margin:
@@ -88,6 +105,13 @@ class Gate:
                     f"{row.difference:+.4f}, 95 % interval [{row.low:+.4f}, {row.high:+.4f}], margin {self.margin:g}"
                 )
         return failed
+
+    def _check_measured(self, row: CompareRow, unscored: Mapping[tuple[str, str], float]) -> None:
+        for system in (row.system, row.baseline):
+            share = unscored.get((system, self.metric), 0.0)
+            if share > UNSCORED or row.low is None:
+                found = f"{share:.0%} of the rows of {system} have no score" if share else "too few contexts"
+                raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
 
 
 def compare(
@@ -115,7 +139,23 @@ def compare(
     rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
     if baseline is None and len(pairs) > 1:
         notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
-    return Comparison(rows, result.metrics, notes, result.problems)
+    contexts = {context_key(item.row.example) for item in judged if item.row.example}
+    if len(contexts) < FEWEST:
+        notes.append(f"with {len(contexts)} contexts no difference can be significant; give at least {FEWEST}")
+    return Comparison(rows, result.metrics, notes, result.problems, _unscored(judged, result.metrics))
+
+
+def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:
+    """The share of each system's rows without a score, by system and metric."""
+    rows: dict[str, list[Judged]] = {}
+    for item in judged:
+        if item.row.system is not None:
+            rows.setdefault(item.row.system, []).append(item)
+    return {
+        (system, key): sum(key not in item.scores or item.scores[key].value is None for item in items) / len(items)
+        for system, items in rows.items()
+        for key in metrics
+    }
 
 
 def _evaluate_all(
@@ -133,7 +173,10 @@ def _evaluate_all(
     if all(isinstance(source, str | Path) for source in sources):
         sources = (list(sources),)
     options: dict[str, Any] = {"corpus": corpus, "mapping": mapping, "strict": strict, "seed": seed}
-    results = [evaluate(source, metrics, progress=progress, **options) for source in sources]
+    results = [
+        source if isinstance(source, Result) else evaluate(source, metrics, progress=progress, **options)
+        for source in sources
+    ]
     if len(results) == 1:
         return results[0]
     judged = [
@@ -155,12 +198,16 @@ def _label_by_source(judged: list[Judged]) -> tuple[list[Judged], list[str]]:
     stems = [file_stem(file) for file in files]
     names = dict(zip(files, stems if len(set(stems)) == len(stems) else files, strict=True))
     renamed = [
-        Judged(replace(item.row, example=replace(item.row.example, system=names[item.row.file])), item.scores)
+        Judged(_renamed(item.row, names[item.row.file]) if item.row.file in names else item.row, item.scores)
         for item in judged
-        if item.row.example
     ]
     only = systems.pop()
-    return renamed, [f"every row names the same system ({only}); the files are compared instead"]
+    return renamed, [f"every row names the same system ({only}); the sources are compared instead"]
+
+
+def _renamed(row: Row, system: str) -> Row:
+    example = None if row.example is None else replace(row.example, system=system)
+    return replace(row, example=example, system=system)
 
 
 def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -173,7 +220,8 @@ def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
         raise TurnwiseError(f"comparing needs two systems; found: {found}. Set the field system, or give two files")
     if baseline is not None:
         return [(system, baseline) for system in systems[:-1]]
-    return list(combinations(systems, 2))
+    # The later against the earlier: `compare old.jsonl new.jsonl` asks what the new one gained.
+    return [(later, earlier) for earlier, later in combinations(systems, 2)]
 
 
 def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseline: str, *, seed: int) -> CompareRow:

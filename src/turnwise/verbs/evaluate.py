@@ -27,7 +27,7 @@ PEEK = 1000
 FIELDS = ("context", "references", "facts", "group")
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures."""
 
@@ -36,6 +36,14 @@ class Result:
     system_values: list[SystemValue]
     summary: Summary
     problems: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def __repr__(self) -> str:
+        turns, systems = len(self.judged), len(self.summary.systems)
+        return f"<turnwise.Result: {turns} turns, {systems} systems, metrics {', '.join(self.metrics)}>"
+
+    def _repr_html_(self) -> str:
+        return self.systems._repr_html_()
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -88,7 +96,7 @@ class Result:
         from turnwise.report.charts import write_charts
 
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        check_targets(folder=target)
         (target / "result.json").write_text(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
         self.turns.write_parquet(target / "turns.parquet")
         self.systems.write_csv(target / "systems.csv")
@@ -99,6 +107,7 @@ class Result:
         """Write the self-contained HTML report."""
         from turnwise.report.page import write_report
 
+        check_targets(file=Path(path))
         return write_report(self, Path(path), title=title)
 
 
@@ -113,11 +122,13 @@ def evaluate(
     models: str | Path | None = None,
     device: str = "auto",
     cache: str | Path | None = None,
+    keep_when_interrupted: bool = False,
     progress: Iterator[None] | None = None,
 ) -> Result:
     """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
 
-    Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead.
+    Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead. An interrupt
+    ends the run; with `keep_when_interrupted` the result of the rows so far is returned.
     """
     rows = rows_of(source, corpus=corpus, mapping=mapping)
     first = list(islice(rows, PEEK))
@@ -125,15 +136,37 @@ def evaluate(
     summary = Summary(chosen)
     judged: list[Judged] = []
     problems = Problems(strict=strict)
-    for item in judge_rows(chain(first, rows), chosen, asker(models, device, cache)):
-        problems.see(item)
-        summary.add(item)
-        judged.append(item)
-        if progress is not None:
-            next(progress)
+    interrupted = False
+    try:
+        for item in judge_rows(chain(first, rows), chosen, asker(models, device, cache)):
+            problems.see(item)
+            summary.add(item)
+            judged.append(item)
+            if progress is not None:
+                next(progress)
+    except KeyboardInterrupt:
+        if not keep_when_interrupted or not judged:
+            raise
+        interrupted = True
     if not judged:
         raise TurnwiseError(f"{name_of(source)}: there is nothing to score; the input holds no rows")
-    return Result(chosen, judged, summary.system_values(seed=seed), summary, problems.lines())
+    if not summary.systems:
+        raise TurnwiseError(f"none of the {len(judged)} rows can be used; the first: {problems.bad_rows[0]}")
+    return Result(chosen, judged, summary.system_values(seed=seed), summary, problems.lines(), interrupted)
+
+
+def check_targets(*, folder: Path | None = None, file: Path | None = None) -> None:
+    """Make sure, before any work is done, that results can be written where they are wanted."""
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a"):
+                pass
+    except OSError as problem:
+        place = folder if folder is not None and not folder.is_dir() else file
+        raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
 
 
 def rows_of(source: object, *, corpus: str | None, mapping: Mapping[str, str] | None) -> Iterator[Row]:
@@ -158,6 +191,13 @@ def offered_by(examples: Iterable[Example]) -> frozenset[str]:
     for example in examples:
         found.update(name for name in FIELDS if getattr(example, name))
     return frozenset(found)
+
+
+def check_qualities(known: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Refuse the name of a quality that nobody rated."""
+    for name in wanted or ():
+        if known and name not in known:
+            raise TurnwiseError(f"no rating is called '{name}'; the ratings are: {', '.join(known)}")
 
 
 class Problems:
@@ -210,7 +250,7 @@ def _turn_record(judged: Judged, metrics: Mapping[str, Metric]) -> dict[str, Any
         "id": row.id,
         "file": row.file,
         "line": row.line,
-        "system": example.system if example else None,
+        "system": row.system,
         "context_id": example.context_id if example else None,
         "dialogue_id": example.dialogue_id if example else None,
         "group": example.group if example else None,

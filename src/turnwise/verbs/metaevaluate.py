@@ -17,7 +17,7 @@ from turnwise.io.read import corpus_exclusions, file_stem
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 from turnwise.stats.systems import system_correlation_interval
-from turnwise.verbs.evaluate import Result, evaluate
+from turnwise.verbs.evaluate import Result, check_qualities, evaluate
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,6 +96,7 @@ def metaevaluate(
     if corpus is not None and (known := set(corpus_exclusions(corpus)) - excluded):
         notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(known))}")
         excluded |= known
+    _check_names(result.judged, exclude_systems, qualities)
     rows: list[MetaRow] = []
     for name, judged in _by_corpus(result.judged).items():
         kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
@@ -110,7 +111,7 @@ def metaevaluate(
                 for quality in chosen
                 if (row := _correlate(name, result, kept, key, quality, wanted, seed)) is not None
             ]
-    _check_found(rows, result.judged, qualities, levels)
+    _check_found(rows, result.judged, levels)
     return MetaEvaluation(rows, notes, result.problems, result.signatures)
 
 
@@ -213,18 +214,22 @@ def _with_pooled_scores(points: _Points, result: Result, judged: list[Judged], k
     return _Points(scores, points.ratings, points.clusters, points.systems)
 
 
-def _check_found(
-    rows: list[MetaRow], judged: list[Judged], wanted: Sequence[str] | None, levels: Sequence[Level]
-) -> None:
+def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequence[str] | None) -> None:
+    """A name that nothing bears is a slip of the pen, and must not quietly change what is computed."""
+    known = {item.row.example.system: None for item in judged if item.row.example}
+    for name in systems:
+        if name not in known:
+            raise TurnwiseError(f"no system is called '{name}'; the systems are: {', '.join(known)}")
+    check_qualities(_qualities(judged), qualities)
+
+
+def _check_found(rows: list[MetaRow], judged: list[Judged], levels: Sequence[Level]) -> None:
     if rows:
         return
     examples = [item.row.example for item in judged if item.row.example]
     rated = [example for example in examples if example.ratings]
     if not rated:
         raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
-    known = sorted({quality for example in rated for quality in example.ratings})
-    if wanted is not None and not set(wanted) & set(known):
-        raise TurnwiseError(f"no rating is called {', '.join(wanted)}; the ratings are: {', '.join(known)}")
     if levels == ("turn",) and all(example.rated == "dialogue" for example in rated):
         raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
     if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
