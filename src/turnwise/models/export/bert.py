@@ -115,7 +115,8 @@ class Bert:
         states = g.op("GatherND", self.layers[-1], where)
         states = g.fused("Gelu", g.linear(states, *self._pair("cls.predictions.transform.dense"), fine=True))
         states = self._norm(states, "cls.predictions.transform.LayerNorm")
-        bias = g.constant(self._weights["cls.predictions.bias"])
+        names = ("cls.predictions.bias", "cls.predictions.decoder.bias")  # one tensor under either name
+        bias = g.constant(next(self._weights[name] for name in names if name in self._weights))
         vocabulary = g.op("Transpose", self._table_in_full(), perm=[1, 0])
         g.output("log_probs", g.likelihood(states, vocabulary, bias, wanted), ["asked"])
 
