@@ -1,20 +1,27 @@
-"""Fills the pages that are made from the code itself: the tables of metrics and of formats."""
+"""Tables that are made from the code itself: those of the metrics and of the formats.
+
+They stand in the pages between markers, so that the pages can be read as they are. `python docs/hooks.py` writes
+them anew, building the site does so too, and a test holds them to the code.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from turnwise.io.formats import format_table
 from turnwise.metrics.catalogue import catalogue
 
-TABLES = {"<!-- metrics -->": catalogue, "<!-- formats -->": format_table}
+TABLES = {"metrics": catalogue, "formats": format_table}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace each marker by its table."""
-    for marker, rows in TABLES.items():
-        if marker in markdown:
-            markdown = markdown.replace(marker, as_table(rows()))
+    """Put the current table between each pair of markers."""
+    for name, rows in TABLES.items():
+        table = f"<!-- {name} -->\n\n{as_table(rows())}\n\n<!-- /{name} -->"
+        pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
+        markdown = pattern.sub(lambda _, table=table: table, markdown)
     return markdown
 
 
@@ -27,3 +34,10 @@ def as_table(rows: list[dict[str, str]]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    for page in Path(__file__).parent.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        if (new := on_page_markdown(text)) != text:
+            page.write_text(new, encoding="utf-8")

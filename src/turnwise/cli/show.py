@@ -92,19 +92,37 @@ def scores(result: Result, form: str) -> None:
 
 
 def _systems_table(result: Result) -> Table:
+    """Metrics down the page and systems across; or the other way round, or one under the other, as width allows."""
     systems = list(dict.fromkeys(value.system for value in result.system_values))
+    arrows = {True: " ↑", False: " ↓", None: ""}
+    names = {key: key + arrows[metric.higher_is_better] for key, metric in result.metrics.items()}
     values = {(value.system, value.metric): value for value in result.system_values}
-    # With many systems the interval goes under the value; wrapping by chance would break it in the middle.
-    apart = "\n" if 16 + 24 * len(systems) > out.width else " "
-    # The longer side goes down the page: many metrics and few systems fit a terminal better that way round.
-    table = _table("Systems", ("metric",))
-    for system in systems:
-        table.add_column(Text(system), justify="right")
-    for key, metric in result.metrics.items():
-        arrow = {True: "↑", False: "↓", None: " "}[metric.higher_is_better]
-        cells = [_value(values[system, key], apart) for system in systems]
-        table.add_row(Text(f"{key} {arrow}"), *cells)
+    if (room := _columns_that_fit(names.values(), systems)) is not None:
+        table = _table("Systems", ("metric",), systems)
+        for key, name in names.items():
+            table.add_row(Text(name), *(_value(values[system, key], room) for system in systems))
+    elif (room := _columns_that_fit(systems, names.values())) is not None:
+        table = _table("Systems", ("system",), names.values())
+        for system in systems:
+            table.add_row(Text(system), *(_value(values[system, key], room) for key in names))
+    else:
+        table = _table("Systems", ("metric", "system"), ("value", "95 % interval"))
+        for key, name in names.items():
+            table.add_section()
+            for place, system in enumerate(systems):
+                value = values[system, key]
+                label = Text(name if place == 0 else "")
+                table.add_row(label, Text(system), _number(value.value), _interval(value.low, value.high))
     return table
+
+
+def _columns_that_fit(down: Iterable[str], across: Iterable[str]) -> str | None:
+    """What to put between a value and its interval, a space or a new line; None where even that is too wide."""
+    taken = max(map(len, down), default=0) + 4
+    for between, least in ((" ", 18), ("\n", 11)):
+        if taken + sum(max(least, len(name)) + 2 for name in across) <= out.width:
+            return between
+    return None
 
 
 def comparison(result: Comparison, form: str) -> None:
