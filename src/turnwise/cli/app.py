@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli import models
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def run() -> int:
         raise TurnwiseError(f"{message}; see 'turnwise --help'") from None
 
 
+app.add_typer(models.pack, name="pack")
+app.add_typer(models.data, name="data")
+app.command()(models.train)
+
+
 class Format(StrEnum):
     """How a result is printed."""
 
@@ -59,6 +65,7 @@ class Listed(StrEnum):
     """What `turnwise list` lists."""
 
     metrics = "metrics"
+    models = "models"
     formats = "formats"
 
 
@@ -266,13 +273,11 @@ def list_(
     what: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.metrics,
     format: Printed = Format.table,
 ) -> None:
-    """List the metrics, or the file formats that can be read."""
+    """List the metrics, the models behind them, or the file formats that can be read."""
     from turnwise.cli import show
 
-    if what is Listed.metrics:
-        show.metric_list(format.value)
-    else:
-        show.format_list(format.value)
+    shown = {Listed.metrics: show.metric_list, Listed.models: show.model_list, Listed.formats: show.format_list}
+    shown[what](format.value)
 
 
 def parse_map(text: str | None) -> dict[str, str]:

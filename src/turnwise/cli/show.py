@@ -16,6 +16,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from turnwise.engine.summarise import SystemValue
+    from turnwise.models.verify import Checked
     from turnwise.verbs.agree import Agreement
     from turnwise.verbs.compare import Comparison
     from turnwise.verbs.evaluate import Result
@@ -80,7 +81,7 @@ def problems(lines: Sequence[str]) -> None:
 def scores(result: Result, form: str) -> None:
     """The systems with their intervals; every turn in JSON and CSV."""
     if form == "json":
-        _json(result.to_dict())
+        document(result.to_dict())
     elif form == "csv":
         out.file.write(result.turns.write_csv())
     else:
@@ -202,6 +203,55 @@ def metric_list(form: str) -> None:
     note("asked for as NAME, NAME:mode or NAME[option=value]; groups: classic, default, all; more with --format json")
 
 
+def model_list(form: str) -> None:
+    """Every role of the bundled packs, and of the papers' own models."""
+    from turnwise.models.pack import Pack, bundled_packs
+    from turnwise.models.paper import PAPER
+
+    rows = [
+        {"models": name, "role": role, "kind": entry.kind, "what": entry.file}
+        for name, folder in bundled_packs().items()
+        for role, entry in Pack(folder).manifest.roles.items()
+    ]
+    rows += [
+        {"models": "paper", "role": role, "kind": source.kind, "what": source.name}
+        for role, source in PAPER.items()
+        if source.trained
+    ]
+    if _machine_readable(rows, form, whole={"models": rows}):
+        return
+    table = _table("Models", rows[0])
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    out.print(table)
+
+
+def pack_list() -> None:
+    """The bundled packs."""
+    from turnwise.models.pack import Pack, bundled_packs
+
+    table = _table("Packs", ("name", "version", "roles", "licence"), ("MB",))
+    for name, folder in bundled_packs().items():
+        manifest = Pack(folder).manifest
+        size = sum(entry.size for entry in manifest.files.values()) / 1e6
+        facts = (name, manifest.version, ", ".join(manifest.roles), manifest.licence, f"{size:.1f}")
+        table.add_row(*map(Text, facts))
+    out.print(table)
+
+
+def verified(checked: Sequence[Checked]) -> None:
+    """Roles that were opened and answered."""
+    table = _table("Every file is what it should be, every role answers", ("role", "kind", "file"), ("MB", "opened in"))
+    for role in checked:
+        table.add_row(*map(Text, (role.role, role.kind, role.file)), f"{role.size / 1e6:.1f}", f"{role.seconds:.2f} s")
+    out.print(table)
+
+
+def text(content: str) -> None:
+    """Plain text on stdout."""
+    sys.stdout.write(content)
+
+
 def format_list(form: str) -> None:
     """Every file format that can be read."""
     from turnwise.io.formats import format_table
@@ -228,7 +278,7 @@ def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Tab
 def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:
     """Print as JSON or CSV if asked; says whether it did."""
     if form == "json":
-        _json(whole)
+        document(whole)
     elif form == "csv":
         writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
@@ -236,8 +286,9 @@ def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[
     return form in {"json", "csv"}
 
 
-def _json(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+def document(content: dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _value(value: SystemValue, apart: str) -> Text:

@@ -1,0 +1,141 @@
+"""The commands around models: `train`, `pack` and `data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from turnwise.errors import TurnwiseError
+
+pack = typer.Typer(no_args_is_help=True, help="List, verify, build and describe packs of models.")
+data = typer.Typer(no_args_is_help=True, help="Look after training and evaluation data.")
+
+Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; the bundled pack when left out.")]
+
+
+def train(
+    objective: Annotated[str, typer.Argument(help="mlm, nup, dr-f, vup, nli, emotion, clm; 'vup+nli' share a trunk.")],
+    files: Annotated[list[Path], typer.Argument(help="Files of dialogues: .jsonl or .jsonl.xz, a dialogue a line.")],
+    base: Annotated[Path, typer.Option(help="Folder of the model to start from, in the hub's layout.")],
+    out: Annotated[Path, typer.Option(help="Folder for the checkpoint and its card; an earlier run is resumed.")],
+    evaluation: Annotated[
+        list[Path] | None, typer.Option(help="Rated or test files: dialogues that overlap with them are removed.")
+    ] = None,
+    pairs: Annotated[list[Path] | None, typer.Option(help="Premise, hypothesis and label a line, for nli.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this long.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Stop after this many steps.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Examples a step.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
+    options: Annotated[Path | None, typer.Option(help="JSON file with any other option of a training run.")] = None,
+) -> None:
+    """Train a model for a pack on your own dialogues; needs the extra [torch]."""
+    import importlib.util
+    import logging
+
+    from turnwise.cli import show
+
+    if importlib.util.find_spec("torch") is None:
+        raise TurnwiseError("training needs torch; pip install 'turnwise[torch]'")
+    from turnwise.train import run
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    given: dict[str, Any] = {"minutes": minutes, "steps": steps, "batch": batch}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    card = run(
+        objective,
+        data=files,
+        out=out,
+        base=base,
+        evaluation=evaluation or (),
+        pairs=pairs or (),
+        seed=seed,
+        **_read_options(options) | chosen,
+    )
+    show.note(f"checkpoint and card: {out}/")
+    show.document({"held_out": card.get("held_out")})
+
+
+def _read_options(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        options = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise TurnwiseError(f"{file}: not a JSON file of options ({problem})") from None
+    if not isinstance(options, dict):
+        raise TurnwiseError(f"{file}: write the options as one JSON object")
+    return options
+
+
+@pack.command("list")
+def list_packs() -> None:
+    """List the packs that came with the package."""
+    from turnwise.cli import show
+
+    show.pack_list()
+
+
+@pack.command()
+def verify(where: Where = None) -> None:
+    """Check every file against its hash, open every role and ask it something."""
+    from turnwise.cli import show
+    from turnwise.models.verify import verify_pack
+
+    show.verified(verify_pack(where))
+
+
+@pack.command()
+def card(where: Where = None) -> None:
+    """Print the model cards of a pack, as Markdown."""
+    from turnwise.cli import show
+    from turnwise.models.verify import pack_card
+
+    show.text(pack_card(where))
+
+
+@pack.command()
+def build(
+    checkpoints: Annotated[list[Path], typer.Argument(help="Folders of trained checkpoints.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new pack.")],
+    licence: Annotated[str, typer.Option(help="The pack's licence; its training data decide it.")],
+    name: Annotated[str | None, typer.Option(help="The pack's name; its folder's when left out.")] = None,
+    version: Annotated[str, typer.Option("--pack-version", help="The pack's version.")] = "1",
+    texts: Annotated[
+        list[Path] | None, typer.Option(help="Files of dialogues to count words in, for vectors and unigrams.")
+    ] = None,
+) -> None:
+    """Make a pack of your own from trained checkpoints; needs the extra [torch]."""
+    from turnwise.cli import show
+    from turnwise.models.export.build import build_pack
+    from turnwise.train.dialogues import read
+
+    dialogues = read(texts or ())
+    built = build_pack(
+        checkpoints,
+        out,
+        name=name or out.name,
+        licence=licence,
+        version=version,
+        texts=(turn.text for dialogue in dialogues for turn in dialogue.turns),
+        texts_card={"data": sorted({dialogue.corpus for dialogue in dialogues})},
+    )
+    show.note(f"{out}: {', '.join(built.roles)}")
+
+
+@data.command("decontaminate")
+def decontaminate_files(
+    files: Annotated[list[Path], typer.Argument(help="Files of dialogues to clean: .jsonl or .jsonl.xz.")],
+    evaluation: Annotated[list[Path], typer.Option(help="Rated or test files that must not be trained on.")],
+    out: Annotated[Path, typer.Option(help="Folder for the cleaned files.")],
+) -> None:
+    """Remove dialogues that share an utterance of six or more words with evaluation files, and say which."""
+    from turnwise.cli import show
+    from turnwise.train.decontaminate import clean_files
+
+    for file, report in clean_files(files, evaluation, out):
+        show.note(f"{file.name}: {report.summary()}")
+        for removal in report.removed:
+            show.text(f"{removal.dialogue_id}\t{removal.utterance}\n")
