@@ -28,7 +28,7 @@ WORDS = LINE.split()
 
 
 def asked() -> list[Request]:
-    rng = random.Random(4)  # noqa: S311
+    rng = random.Random(4)
     texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 14))) for _ in range(24)]
     requests: list[Request] = []
     for a, b in zip(texts, texts[::-1], strict=True):
@@ -93,7 +93,7 @@ def pack(request: pytest.FixtureRequest, full_pack: Path, small_pack: Path) -> P
 
 def test_order_does_not_matter(pack: Pack) -> None:
     requests = asked()
-    shuffled = random.Random(1).sample(requests, len(requests))  # noqa: S311
+    shuffled = random.Random(1).sample(requests, len(requests))
     assert_same(answer_requests(requests, pack), answer_requests(shuffled, pack))
 
 

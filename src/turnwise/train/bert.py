@@ -1,0 +1,134 @@
+"""Training BERT trunks: classifiers that may share one, and the masked language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from turnwise.train.config import Config
+from turnwise.train.dialogues import Dialogue, merge_runs
+from turnwise.train.encode import IGNORED, PairEncoder, Sequences, mask_tokens, pad
+from turnwise.train.inputs import context_text, restyled
+from turnwise.train.loop import Batch
+from turnwise.train.sampling import Places
+from turnwise.train.tasks import Labelled, Task
+
+
+def encoder_of(config: Config) -> PairEncoder:
+    """The tokenizer of the model to start from, with the configured lengths."""
+    return PairEncoder(config.base / "tokenizer.json", config.context_tokens, config.response_tokens)
+
+
+class Classification:
+    """Batches of one task at a time, the task drawn by its share."""
+
+    def __init__(self, tasks: Sequence[Task], config: Config) -> None:
+        self.tasks, self._config, self._encode = tasks, config, encoder_of(config)
+        self._shares = [config.shares.get(task.name, 1.0) for task in tasks]
+
+    def batch(self, index: int) -> list[Batch]:
+        rng = Random(f"{self._config.seed}:{index}")
+        task = rng.choices(self.tasks, self._shares)[0]
+        drawn = [task.draw(rng) for _ in range(self._config.batch)]
+        return list(encoded(drawn, self._encode, task.name, self._config.chunks))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return nn.functional.cross_entropy(logits_of(model, batch).float(), batch["labels"])
+
+
+def logits_of(model: nn.Module, batch: Batch) -> Tensor:
+    """The logits of one chunk."""
+    logits: Tensor = model(batch["head"], batch["input_ids"], batch["token_type_ids"], batch["attention_mask"])
+    return logits
+
+
+def encoded(rows: Sequence[Labelled], encode: PairEncoder, head: str, chunks: int = 1) -> Iterator[Batch]:
+    """The rows as tensors, in chunks of similar length so that little is spent on padding."""
+    sequences = encode([row.first for row in rows], [row.second for row in rows])
+    for part in by_length(sequences.ids, chunks):
+        yield {
+            "head": head,
+            "rows": len(part),
+            "order": part,
+            "labels": torch.tensor([rows[i].label for i in part]),
+            **tensors(Sequences([sequences.ids[i] for i in part], [sequences.segments[i] for i in part]), encode.pad),
+        }
+
+
+def by_length(ids: Sequence[Sequence[int]], chunks: int) -> list[list[int]]:
+    """Indices sorted by length and cut into that many chunks.
+
+    >>> by_length([[1, 1, 1], [1], [1, 1], [1]], 2)
+    [[1, 3], [2, 0]]
+    """
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    size = -(-len(order) // max(1, chunks))
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def tensors(sequences: Sequences, padding: int) -> dict[str, Tensor]:
+    """What a BERT model reads."""
+    return {
+        "input_ids": torch.from_numpy(pad(sequences.ids, padding)),
+        "token_type_ids": torch.from_numpy(pad(sequences.segments, 0)),
+        "attention_mask": torch.from_numpy(pad([[1] * len(ids) for ids in sequences.ids], 0)),
+    }
+
+
+class Masking:
+    """Masked utterances: alone, or after up to three turns before them."""
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config) -> None:
+        pool = [merge_runs(dialogue) for dialogue in dialogues]
+        self._places = Places(pool, first=0, power=config.corpus_power, weights=config.corpus_weights)
+        self._config, self._encode = config, encoder_of(config)
+        encode = self._encode
+        self._special = frozenset({encode.cls, encode.sep, encode.pad, encode.mask})
+
+    def texts(self, rng: Random) -> tuple[str | None, str]:
+        """(context or none, utterance)."""
+        dialogue, turn = self._places.draw(rng)
+        before = [t.text for t in dialogue.turns[max(0, turn - rng.randint(0, 3)) : turn]]
+        *before, text = restyled([*before, dialogue.turns[turn].text], rng, self._config.restyle)
+        return (context_text(before) if before else None), text
+
+    def batch(self, index: int) -> list[Batch]:
+        rng = Random(f"{self._config.seed}:{index}")
+        drawn = [self.texts(rng) for _ in range(self._config.batch)]
+        sequences = self._encode([first for first, _ in drawn], [second for _, second in drawn])
+        size = self._encode.tokenizer.get_vocab_size()
+        masked = [mask_tokens(ids, self._special, self._encode.mask, size, rng) for ids in sequences.ids]
+        chunks = []
+        for part in by_length(sequences.ids, self._config.chunks):
+            inputs = Sequences([masked[i][0] for i in part], [sequences.segments[i] for i in part])
+            targets = torch.from_numpy(pad([masked[i][1] for i in part], IGNORED))
+            chunks.append({"rows": len(part), "targets": targets, **tensors(inputs, self._encode.pad)})
+        return chunks
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        chosen = batch["targets"] != IGNORED
+        logits = model(batch["input_ids"], batch["token_type_ids"], batch["attention_mask"], chosen)
+        return nn.functional.cross_entropy(logits.float(), batch["targets"][chosen])
+
+
+@torch.no_grad()
+def probabilities(
+    model: nn.Module, rows: Sequence[Labelled], encode: PairEncoder, head: str, size: int = 256
+) -> Tensor:
+    """The probability of every label for every row, in the order of the rows."""
+    model.eval()
+    device = next(model.parameters()).device
+    answers: Tensor | None = None
+    for batch in encoded(rows, encode, head, chunks=-(-len(rows) // size)):
+        moved: Mapping[str, Any] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in batch.items()}
+        chances = logits_of(model, dict(moved)).float().softmax(dim=-1).cpu()
+        if answers is None:
+            answers = torch.empty(len(rows), chances.shape[1])
+        answers[torch.tensor(batch["order"])] = chances
+    if answers is None:
+        raise ValueError("there is nothing to ask")
+    return answers

@@ -1,0 +1,166 @@
+"""Training a causal language model on dialogues: fine-tuning, shrinking by layers, distilling, 4-bit weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from transformers import LlamaForCausalLM
+
+from turnwise.train.config import Config
+from turnwise.train.dialogues import Dialogue
+from turnwise.train.encode import IGNORED, pad
+from turnwise.train.inputs import restyled, spaced
+from turnwise.train.loop import Batch
+from turnwise.train.sampling import Places
+from turnwise.train.vocabulary import count_tokens, prune, spread
+
+TURN_SEPARATORS = ("\n", " ")
+BLOCK = 32
+LEVELS = 15
+
+
+def spellings(dialogues: Sequence[Dialogue]) -> Iterator[str]:
+    """Every dialogue as the model will read it: with either separator, and in the spaced style."""
+    for dialogue in dialogues:
+        turns = [turn.text for turn in dialogue.turns]
+        yield from (separator.join(turns) for separator in TURN_SEPARATORS)
+        yield spaced("\n".join(turns)).lower()
+
+
+def smaller_vocabulary(base: Path, out: Path, texts: Iterable[str], size: int) -> None:
+    """Write a copy of the model whose vocabulary holds only the tokens that these texts need most."""
+    from turnwise.train.checkpoint import save_model, write_json
+
+    old = json.loads((base / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer, kept = prune(old, count_tokens(base / "tokenizer.json", texts), size)
+    model = LlamaForCausalLM.from_pretrained(base, dtype=torch.float16)
+    weights = dict(model.state_dict())
+    weights.pop("lm_head.weight", None)
+    weights["model.embed_tokens.weight"] = weights["model.embed_tokens.weight"][torch.tensor(kept)]
+    config = model.config.to_dict() | {"vocab_size": len(kept)}
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "tokenizer.json", tokenizer)
+    save_model(out, weights, config, out / "tokenizer.json")
+
+
+def load(folder: Path, keep_layers: int | None = None, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
+    """The model in a folder, with only some of its layers if asked."""
+    model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
+    if keep_layers is not None and keep_layers < len(model.model.layers):
+        kept = [model.model.layers[i] for i in spread(len(model.model.layers), keep_layers)]
+        for place, layer in enumerate(kept):
+            layer.self_attn.layer_idx = place
+        model.model.layers = nn.ModuleList(kept)
+        model.config.num_hidden_layers = keep_layers
+    return model
+
+
+class Continuation:
+    """Stretches of dialogue, from any turn on; turns are parted by a newline or, half of the time, a space."""
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, teacher: nn.Module | None = None) -> None:
+        from tokenizers import Tokenizer
+
+        self._places = Places(dialogues, first=0, power=config.corpus_power, weights=config.corpus_weights)
+        self._config = config
+        self._tokenizer = Tokenizer.from_file(str(config.base / "tokenizer.json"))
+        self._start = json.loads((config.base / "config.json").read_text(encoding="utf-8"))["bos_token_id"]
+        self._tokens = config.context_tokens + config.response_tokens
+        self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
+
+    def text(self, rng: Random) -> str:
+        """One stretch."""
+        dialogue, turn = self._places.draw(rng)
+        turns = [t.text for t in dialogue.turns[turn : turn + (1 if rng.random() < 0.15 else 12)]]
+        return rng.choice(TURN_SEPARATORS).join(restyled(turns, rng, self._config.restyle))
+
+    def batch(self, index: int) -> list[Batch]:
+        rng = Random(f"{self._config.seed}:{index}")
+        return self.encoded([self.text(rng) for _ in range(self._config.batch)], self._config.chunks)
+
+    def encoded(self, texts: Sequence[str], chunks: int = 1) -> list[Batch]:
+        """Texts as tensors, in chunks of similar length."""
+        from turnwise.train.bert import by_length
+
+        ids = [[self._start, *e.ids][: self._tokens] for e in self._tokenizer.encode_batch_fast(list(texts))]
+        return [
+            {
+                "rows": len(part),
+                "input_ids": torch.from_numpy(pad([ids[i] for i in part], 0)),
+                "targets": torch.from_numpy(pad([ids[i] for i in part], IGNORED)),
+            }
+            for part in by_length(ids, chunks)
+        ]
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        # Padding stands on the right of a causal model, where no real token can see it.
+        logits = model(input_ids=batch["input_ids"]).logits[:, :-1]
+        targets = batch["targets"][:, 1:]
+        real = targets != IGNORED
+        chosen = logits[real].float()
+        loss = nn.functional.cross_entropy(chosen, targets[real])
+        (teacher,) = self._teacher
+        if teacher is None:
+            return loss
+        with torch.no_grad():
+            wanted = teacher(input_ids=batch["input_ids"]).logits[:, :-1][real].float().log_softmax(-1)
+        distance = nn.functional.kl_div(chosen.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+        return 0.3 * loss + 0.7 * distance
+
+    @torch.no_grad()
+    def perplexity(self, model: nn.Module, texts: Sequence[str], size: int = 32) -> float:
+        """exp of the mean loss per token of these texts."""
+        model.eval()
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        for batch in self.encoded(texts, chunks=-(-len(texts) // size)):
+            logits = model(input_ids=batch["input_ids"].to(device)).logits[:, :-1].float()
+            targets = batch["targets"][:, 1:].to(device)
+            total += float(nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="sum"))
+            count += int((targets != IGNORED).sum())
+        return math.exp(total / count)
+
+
+class FourBit(nn.Module):
+    """Weights as 4-bit blocks will store them; gradients pass straight through.
+
+    Blocks of 32 inputs share a scale and an integer zero point, and zero itself stays exact. The result is a
+    fixed point: quantising it again in the same way changes nothing.
+    """
+
+    def forward(self, weight: Tensor) -> Tensor:
+        blocks = weight.detach().float().reshape(weight.shape[0], -1, BLOCK)
+        low, high = blocks.amin(-1, keepdim=True).clamp(max=0), blocks.amax(-1, keepdim=True).clamp(min=0)
+        scale = ((high - low) / LEVELS).clamp(min=1e-8)
+        zero = (-low / scale).round()
+        stored = ((blocks / scale).round() + zero).clamp(0, LEVELS)
+        coarse = ((stored - zero) * scale).reshape(weight.shape).to(weight.dtype)
+        return weight + (coarse - weight).detach()
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        return weight
+
+
+def _linear_layers(model: LlamaForCausalLM) -> list[nn.Module]:
+    return [module for module in model.model.layers.modules() if isinstance(module, nn.Linear)]
+
+
+def start_quantised(model: LlamaForCausalLM) -> None:
+    """From here on, train the weights of every layer as they will be stored."""
+    for layer in _linear_layers(model):
+        if not parametrize.is_parametrized(layer, "weight"):
+            parametrize.register_parametrization(layer, "weight", FourBit())
+
+
+def settle_quantised(model: LlamaForCausalLM) -> None:
+    """Put the stored values in place of the trained ones."""
+    for layer in _linear_layers(model):
+        if parametrize.is_parametrized(layer, "weight"):
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)

@@ -1,0 +1,118 @@
+"""What a trained model looks like on disk: safetensors and JSON, nothing that is executed when it is read.
+
+    config.json          the trunk's transformers configuration
+    model.safetensors    masked LM: BertForMaskedLM; causal LM: LlamaForCausalLM; classifiers: BertModel (no pooler)
+    tokenizer.json       the tokenizer
+    heads.safetensors    classifiers only: per head NAME.dense.weight, NAME.dense.bias, NAME.out.weight, NAME.out.bias
+    heads.json           classifiers only: {"pooling": "max", "activation": "gelu", "first_tokens": 160,
+                         "second_tokens": 64, "separator": "[SEP]", "heads": {NAME: {"labels": [...]}}}
+    card.json            data, licences, seeds, hyper-parameters, losses, held-out results
+
+A head reads the last layer: element-wise maximum over all positions that are not padding ([CLS] and [SEP]
+included), dense, GELU (exact), out, softmax. Text A carries token type 0 and text B type 1; a text without a
+partner is `[CLS] text [SEP]`, all of type 0. Weights are stored in half precision.
+
+`state/` beside them, while a run is unfinished, holds what resuming needs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.errors import TurnwiseError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    Tensors = dict[str, torch.Tensor]
+
+WEIGHTS, HEADS, HEADS_LAYOUT, CARD = "model.safetensors", "heads.safetensors", "heads.json", "card.json"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file in one step, so that a killed run leaves the old one whole."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def write_tensors(path: Path, tensors: Tensors) -> None:
+    """Write a safetensors file in one step."""
+    from safetensors.torch import save_file
+
+    partial = path.with_suffix(".partial")
+    save_file({k: v.contiguous() for k, v in tensors.items()}, partial, metadata={"format": "pt"})
+    partial.replace(path)
+
+
+def read_tensors(path: Path) -> Tensors:
+    """Read a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise TurnwiseError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def save_model(folder: Path, weights: Tensors, config: dict[str, Any], tokenizer: Path) -> None:
+    """Write the trunk (or whole language model) in half precision, its configuration and its tokenizer."""
+    import torch
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tensors(folder / WEIGHTS, {name: value.detach().to("cpu", torch.float16) for name, value in weights.items()})
+    write_json(folder / "config.json", config)
+    if tokenizer.resolve() != (folder / "tokenizer.json").resolve():
+        shutil.copyfile(tokenizer, folder / "tokenizer.json")
+
+
+def save_heads(folder: Path, weights: Tensors, layout: dict[str, Any]) -> None:
+    """Write the classifier heads and the JSON that says how to use them."""
+    import torch
+
+    write_tensors(folder / HEADS, {name: value.detach().to("cpu", torch.float32) for name, value in weights.items()})
+    write_json(folder / HEADS_LAYOUT, layout)
+
+
+def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Tensors, where: Any) -> None:
+    """Everything that resuming needs: weights, their average, the optimizer's moments, and the place in the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {f"model.{name}": value.detach().cpu() for name, value in trainable(model).items()}
+    tensors |= {f"average.{name}": value.cpu() for name, value in average.items()}
+    for index, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value.cpu() for name, value in moments.items()}
+    write_tensors(folder / "state.safetensors", tensors)
+    write_json(folder / "state.json", where)
+
+
+def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Tensors) -> Any | None:
+    """Restore what `save_state` wrote, and return the place in the run; None if there is nothing to resume."""
+    import torch
+
+    if not (folder / "state.json").is_file():
+        return None
+    tensors = read_tensors(folder / "state.safetensors")
+    moments: dict[int, Tensors] = {}
+    weights = trainable(model)
+    with torch.no_grad():
+        for name, value in tensors.items():
+            kind, rest = name.split(".", 1)
+            if kind == "model":
+                weights[rest].copy_(value)
+            elif kind == "average":
+                average[rest].copy_(value)
+            else:
+                index, moment = rest.split(".", 1)
+                moments.setdefault(int(index), {})[moment] = value
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    return json.loads((folder / "state.json").read_text(encoding="utf-8"))
+
+
+def trainable(model: nn.Module) -> Tensors:
+    """The parameters that training changes, by name."""
+    return {name: value for name, value in model.named_parameters() if value.requires_grad}

@@ -1,0 +1,111 @@
+"""Every option of a training run, with the defaults that made the bundled models."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnwise.errors import TurnwiseError
+from turnwise.train.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
+from turnwise.train.negatives import Mix
+
+CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
+OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
+LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A training run. Classifiers can share one trunk: `objective="vup+nli+emotion"`."""
+
+    objective: str
+    data: tuple[Path, ...]
+    out: Path
+    base: Path
+    evaluation: tuple[Path, ...] = ()
+    pairs: tuple[Path, ...] = ()
+    minutes: float | None = None
+    steps: int = 20_000
+    batch: int = 512
+    learning_rate: float | None = None
+    warmup: float = 0.04
+    weight_decay: float = 0.01
+    dropout: float = 0.1
+    average: float = 0.999
+    freeze_words: bool = True
+    seed: int = 0
+    held_out: float = 0.02
+    corpus_power: float = 0.5
+    corpus_weights: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    mix: Mix = field(default_factory=Mix)
+    fact_share: float = 0.5
+    emotions_from: str = ""
+    restyle: float = 0.35
+    context_tokens: int = CONTEXT_TOKENS
+    response_tokens: int = RESPONSE_TOKENS
+    chunks: int = 2
+    workers: int = 0
+    validate: int = 1000
+    save_every: float = 120.0
+    teacher: Path | None = None
+    keep_layers: int | None = None
+    vocabulary: int | None = None
+    four_bit: bool = False
+    device: str = "auto"
+
+    @classmethod
+    def make(
+        cls, objective: str, *, data: Sequence[str | Path], out: str | Path, base: str | Path, **options: Any
+    ) -> Config:
+        """A checked configuration from plain values, as the command line or a JSON file gives them."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise TurnwiseError(f"unknown training option {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        for name in ("evaluation", "pairs"):
+            options[name] = tuple(Path(path) for path in options.get(name) or ())
+        if options.get("teacher"):
+            options["teacher"] = Path(options["teacher"])
+        if isinstance(options.get("mix"), Mapping):
+            options["mix"] = Mix(**options["mix"])
+        config = cls(
+            objective=objective, data=tuple(Path(path) for path in data), out=Path(out), base=Path(base), **options
+        )
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuse what cannot be trained, in one line."""
+        for part in self.parts:
+            if part not in OBJECTIVES:
+                raise TurnwiseError(f"unknown objective {part!r}; choose from {', '.join(OBJECTIVES)}")
+        if len(self.parts) > 1 and not set(self.parts) <= set(CLASSIFIERS):
+            raise TurnwiseError(f"{self.objective}: only {', '.join(CLASSIFIERS)} can share a trunk")
+        if not self.data:
+            raise TurnwiseError("nothing to train on: give at least one file of dialogues")
+        if not (self.base / "config.json").is_file():
+            raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The objectives that are trained together."""
+        return tuple(self.objective.split("+"))
+
+    @property
+    def rate(self) -> float:
+        """The learning rate in force."""
+        return self.learning_rate or LEARNING_RATE.get(self.objective, 1e-4)
+
+    def record(self) -> dict[str, Any]:
+        """The configuration as JSON can hold it; files by name alone, since folders mean nothing elsewhere."""
+        plain = dataclasses.asdict(self)
+        for key, value in plain.items():
+            if isinstance(value, Path):
+                plain[key] = value.name
+            elif isinstance(value, tuple):
+                plain[key] = [item.name if isinstance(item, Path) else item for item in value]
+        return plain

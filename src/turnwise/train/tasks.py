@@ -1,0 +1,217 @@
+"""What each objective shows a model: pairs of texts with a label, drawn from a seeded generator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from turnwise.text.corrupt import valid_or_corrupted
+from turnwise.train import contradictions
+from turnwise.train.config import Config
+from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
+from turnwise.train.facts import TfIdf, choose_fact
+from turnwise.train.inputs import context_text, restyled
+from turnwise.train.negatives import Negatives
+from turnwise.train.sampling import Places
+
+NO_EMOTION = frozenset({"no_emotion", "none", "neutral"})
+NLI_NAMES = {"c": "contradiction", "n": "neutral", "e": "entailment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """One example: text A (or none), text B, and the index of its label."""
+
+    first: str | None
+    second: str
+    label: int
+    source: str = ""
+
+
+class Task(Protocol):
+    """An objective of a classifier."""
+
+    @property
+    def name(self) -> str:
+        """What its head is called."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the head tells apart."""
+
+    def draw(self, rng: Random) -> Labelled:
+        """One example."""
+
+
+class NextUtterance:
+    """Is this what came next? True responses against wrong ones, the fact in front half of the time."""
+
+    name = "nup"
+    labels = ("other", "next")
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf) -> None:
+        pool = [merge_runs(dialogue) for dialogue in dialogues]
+        self.places = Places(pool, power=config.corpus_power, weights=config.corpus_weights)
+        self.negatives = Negatives(pool, tfidf)
+        self._tfidf, self._config = tfidf, config
+
+    def draw(self, rng: Random) -> Labelled:
+        dialogue, turn = self.places.draw(rng)
+        label = rng.randrange(2)
+        truth, kind = dialogue.turns[turn].text, "true"
+        response = truth
+        if not label:
+            response, kind = self.negatives.draw(dialogue, turn, self._config.mix, rng)
+        return self.example(dialogue, turn, response, label, kind, rng)
+
+    def example(self, dialogue: Dialogue, turn: int, response: str, label: int, kind: str, rng: Random) -> Labelled:
+        """The example of this response at this turn, true or not."""
+        fact = None
+        facts = dialogue.facts_for(dialogue.turns[turn].speaker)
+        if facts and rng.random() < self._config.fact_share:
+            # The fact of the true response, also for a wrong one: it must not give the answer away.
+            fact = choose_fact(dialogue.turns[turn].text, facts, self._tfidf, minimum=-1.0)
+        kept = rng.randint(1, 6) if rng.random() < 0.3 else 6
+        turns = [t.text for t in dialogue.turns[max(0, turn - kept) : turn]]
+        *texts, response = restyled([fact or "", *turns, response], rng, self._config.restyle)
+        context = context_text(texts[1:], texts[0] or None)
+        return Labelled(context, response, label, f"{dialogue.corpus}:{kind}")
+
+
+class FactResponse:
+    """Is this response about this fact? Wrong ones come from elsewhere, or answer without using the fact."""
+
+    name = "dr-f"
+    labels = ("other", "about the fact")
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf, minimum: float = 0.12) -> None:
+        pool = [merge_runs(dialogue) for dialogue in dialogues]
+        self._facts: dict[tuple[str, int], str] = {}
+
+        def about_a_fact(dialogue: Dialogue, turn: int) -> bool:
+            facts = dialogue.facts_for(dialogue.turns[turn].speaker)
+            fact = choose_fact(dialogue.turns[turn].text, facts, tfidf, minimum) if facts else None
+            if fact:
+                self._facts[dialogue.id, turn] = fact
+            return fact is not None
+
+        self.places = Places(
+            pool, first=0, power=config.corpus_power, weights=config.corpus_weights, usable=about_a_fact
+        )
+        self.negatives = Negatives(pool, tfidf)
+        self._config = config
+
+    def draw(self, rng: Random) -> Labelled:
+        dialogue, turn = self.places.draw(rng)
+        fact = self._facts[dialogue.id, turn]
+        label, kind, response = 1, "true", dialogue.turns[turn].text
+        if rng.random() < 0.5:
+            label = 0
+            # A broken response is still about its fact.
+            response, kind = self.negatives.draw(dialogue, turn, replace(self._config.mix, corrupted=0.0), rng)
+        fact, response = restyled([fact, response], rng, self._config.restyle)
+        return Labelled(context_text([], fact), response, label, f"{dialogue.corpus}:{kind}")
+
+
+class ValidUtterance:
+    """Is this something a person would say, or has somebody broken it?"""
+
+    name = "vup"
+    labels = ("broken", "valid")
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config) -> None:
+        self.places = Places(dialogues, first=0, power=config.corpus_power, weights=config.corpus_weights)
+        self._config = config
+
+    def draw(self, rng: Random) -> Labelled:
+        dialogue, turn = self.places.draw(rng)
+        drawn = valid_or_corrupted(dialogue.turns[turn].text, rng)
+        (text,) = restyled([drawn.text], rng, self._config.restyle)
+        return Labelled(None, text, int(drawn.valid), drawn.kind)
+
+
+class Inference:
+    """Does an utterance contradict an earlier one? Labelled pairs from files, and pairs made from dialogues."""
+
+    name = "nli"
+    labels = contradictions.LABELS
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled]) -> None:
+        self._rows = {label: [r for r in rows if r.label == label] for label in range(len(self.labels))}
+        self._made = contradictions.Pairs(dialogues)
+        self._config = config
+
+    def draw(self, rng: Random) -> Labelled:
+        label = rng.randrange(len(self.labels))
+        if self._rows[label] and rng.random() < 0.5:
+            row = rng.choice(self._rows[label])
+            premise, hypothesis = restyled([row.first or "", row.second], rng, self._config.restyle / 2)
+            return Labelled(premise, hypothesis, row.label, row.source)
+        pair = self._made.draw(rng)
+        return Labelled(pair.premise, pair.hypothesis, self.labels.index(pair.label), pair.source)
+
+
+class Emotion:
+    """Does an utterance carry an emotion? With the turn before it, or alone."""
+
+    name = "emotion"
+    labels = ("no emotion", "emotion")
+
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config) -> None:
+        self.places = [
+            Places(dialogues, first=0, power=config.corpus_power, weights=config.corpus_weights, usable=usable)
+            for usable in (_calm, _moved)
+        ]
+        self._config = config
+
+    def draw(self, rng: Random) -> Labelled:
+        label = int(rng.random() < 0.35)
+        dialogue, turn = self.places[label].draw(rng)
+        return self.example(dialogue, turn, rng.random() < 0.5, rng)
+
+    def example(self, dialogue: Dialogue, turn: int, with_context: bool, rng: Random) -> Labelled:
+        """The example of one turn, with up to three turns before it if asked."""
+        before = [t.text for t in dialogue.turns[max(0, turn - 3) : turn]] if with_context else []
+        *before, text = restyled([*before, dialogue.turns[turn].text], rng, self._config.restyle)
+        label = int(_moved(dialogue, turn))
+        return Labelled(context_text(before) if before else None, text, label, dialogue.corpus)
+
+
+def _calm(dialogue: Dialogue, turn: int) -> bool:
+    emotion = dialogue.turns[turn].emotion
+    return emotion is not None and emotion.lower() in NO_EMOTION
+
+
+def _moved(dialogue: Dialogue, turn: int) -> bool:
+    emotion = dialogue.turns[turn].emotion
+    return emotion is not None and emotion.lower() not in NO_EMOTION
+
+
+def read_pairs(paths: Sequence[Path], labels: Sequence[str] = contradictions.LABELS) -> list[Labelled]:
+    """Labelled premise-hypothesis rows; two-label files say nothing about contradiction and keep entailment only."""
+    rows: list[Labelled] = []
+    for path in paths:
+        for _, line in lines_of(path):
+            item = json.loads(line)
+            name = NLI_NAMES.get(item["label"], item["label"])
+            if name in labels:
+                source = path.name.split(".")[0]
+                rows.append(Labelled(item["premise"], item["hypothesis"], labels.index(name), source))
+    return rows
+
+
+def build(name: str, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled] = ()) -> Task:
+    """The task of one objective over these dialogues."""
+    if name == "vup":
+        return ValidUtterance(dialogues, config)
+    if name == "nli":
+        return Inference(dialogues, config, rows)
+    if name == "emotion":
+        labelled = [dialogue for dialogue in dialogues if dialogue.corpus.startswith(config.emotions_from)]
+        return Emotion(labelled, config)
+    tfidf = TfIdf(turn.text for dialogue in dialogues for turn in dialogue.turns)
+    return (NextUtterance if name == "nup" else FactResponse)(dialogues, config, tfidf)

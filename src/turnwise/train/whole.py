@@ -1,0 +1,169 @@
+"""A whole training run: read, decontaminate, split, train, validate, save, and write the card."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from turnwise.errors import TurnwiseError
+from turnwise.train import bert, causal, checkpoint, network, tasks, validation
+from turnwise.train.config import Config
+from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
+from turnwise.train.dialogues import Dialogue, read, split
+from turnwise.train.licences import licence_of
+from turnwise.train.loop import fit
+
+logger = logging.getLogger(__name__)
+
+
+def train(config: Config) -> dict[str, Any]:
+    """Train what the configuration asks for; the model and its card are in `config.out` afterwards."""
+    dialogues = read(config.data)
+    dialogues, report = decontaminate(dialogues, evaluation_fingerprints(config.evaluation))
+    logger.info(report.summary())
+    if not dialogues:
+        raise TurnwiseError("no dialogue is left after decontamination; give other training files")
+    kept, held = split(dialogues, config.held_out, config.seed)
+    config.out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(config.seed)
+    card: dict[str, Any] = {
+        "objective": config.objective,
+        "base": config.base.name,
+        "data": _data(kept, held),
+        "decontamination": {"checked_against": [p.name for p in config.evaluation], "removed": report.by_corpus()},
+        "options": config.record() | {"learning_rate": config.rate},
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+    }
+    trained = {"mlm": _masked_lm, "clm": _causal_lm}.get(config.objective, _classifiers)(config, kept, held)
+    card |= trained
+    checkpoint.write_json(config.out / checkpoint.CARD, card)
+    shutil.rmtree(config.out / "state", ignore_errors=True)
+    return card
+
+
+def _data(kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> list[dict[str, Any]]:
+    """What each corpus contributed, and under which licence."""
+    counts = Counter(d.corpus for d in kept), Counter(d.corpus for d in held)
+    return [
+        {"corpus": c, "dialogues": counts[0][c], "held_out": counts[1][c], "licence": licence_of(c)}
+        for c in sorted({*counts[0], *counts[1]})
+    ]
+
+
+def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> dict[str, Any]:
+    rows = tasks.read_pairs(config.pairs)
+    held_rows = [row for row in rows if _held_out(row, config)]
+    used_rows = [row for row in rows if not _held_out(row, config)]
+    learnt = [tasks.build(name, kept, config, used_rows) for name in config.parts]
+    model = network.classifier(
+        config.base, {task.name: task.labels for task in learnt}, config.dropout, config.freeze_words
+    )
+    happened = fit(model, bert.Classification(learnt, config), config)
+    _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
+    results = {}
+    for name in config.parts:
+        results[name] = _validate(tasks.build(name, held, config, held_rows), model, config)
+        logger.info("%s held out: %s", name, results[name])
+    return {"training": happened, "held_out": results}
+
+
+def _held_out(row: tasks.Labelled, config: Config) -> bool:
+    """Whether a labelled pair is kept for validation; decided by its premise, so that variants stay together."""
+    return Random(f"{config.seed}:{row.first}").random() < max(config.held_out, 0.1)
+
+
+def _validate(task: tasks.Task, model: network.Classifier, config: Config) -> dict[str, Any]:
+    encode = bert.encoder_of(config)
+
+    def ask(rows: Sequence[tasks.Labelled]) -> npt.NDArray[np.floating]:
+        return bert.probabilities(model, rows, encode, task.name).numpy()
+
+    result: dict[str, Any] = validation.accuracy(task, ask, config.validate, config.seed)
+    if isinstance(task, tasks.NextUtterance):
+        result["ranking"] = validation.ranking(task, ask, max(1, config.validate // 2), config.seed)
+    return result
+
+
+def _save_classifier(config: Config, model: network.Classifier, heads: dict[str, Any]) -> None:
+    trunk_config = network.config_of(model.trunk, "BertModel")
+    checkpoint.save_model(config.out, model.trunk.state_dict(), trunk_config, config.base / "tokenizer.json")
+    layout = {
+        "pooling": "max",
+        "activation": "gelu",
+        "first_tokens": config.context_tokens,
+        "second_tokens": config.response_tokens,
+        "separator": "[SEP]",
+        "heads": heads,
+    }
+    checkpoint.save_heads(config.out, dict(model.heads.state_dict()), layout)
+
+
+def _masked_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> dict[str, Any]:
+    model = network.masked_lm(config.base, config.freeze_words)
+    happened = fit(model, bert.Masking(kept, config), config)
+    weights = {k: v for k, v in model.model.state_dict().items() if k != "cls.predictions.decoder.weight"}
+    described = network.config_of(model.model, "BertForMaskedLM")
+    checkpoint.save_model(config.out, weights, described, config.base / "tokenizer.json")
+    return {"training": happened, "held_out": _masked_loss(config, model, held)}
+
+
+@torch.no_grad()
+def _masked_loss(config: Config, model: network.MaskedLanguageModel, held: Sequence[Dialogue]) -> dict[str, Any]:
+    """Mean loss at masked positions of held-out text."""
+    objective = bert.Masking(held, config)
+    device = next(model.parameters()).device
+    losses = [
+        float(objective.loss(model, {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in c.items()}))
+        for index in range(max(1, config.validate // config.batch))
+        for c in objective.batch(-1 - index)
+    ]
+    return {"masked_loss": round(float(np.mean(losses)), 4)}
+
+
+def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> dict[str, Any]:
+    if config.vocabulary is not None:
+        smaller = config.out / "base"
+        causal.smaller_vocabulary(config.base, smaller, causal.spellings(kept), config.vocabulary)
+        config = dataclasses.replace(config, base=smaller)
+    model = causal.load(config.base, config.keep_layers)
+    if config.four_bit:
+        causal.start_quantised(model)
+    teacher = None
+    if config.teacher is not None:
+        on_gpu = torch.cuda.is_available() and config.device != "cpu"
+        teacher = causal.load(config.teacher, dtype=torch.bfloat16 if on_gpu else torch.float32)
+        teacher.train(False).to("cuda" if on_gpu else "cpu")
+    objective = causal.Continuation(kept, config, teacher)
+    happened = fit(model, objective, config)
+    return _finish_causal(config, model, happened, held)
+
+
+def _finish_causal(config: Config, model: Any, happened: dict[str, Any], held: Sequence[Dialogue]) -> dict[str, Any]:
+    if config.four_bit:
+        causal.settle_quantised(model)
+    weights = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
+    described = {**model.config.to_dict(), "architectures": ["LlamaForCausalLM"], "dtype": "float16"}
+    checkpoint.save_model(config.out, weights, described, config.base / "tokenizer.json")
+    objective = causal.Continuation(held, config)
+    rng = Random(config.seed)
+    texts = {
+        corpus: ["\n".join(t.text for t in d.turns[:12]) for d in held if d.corpus == corpus][: config.validate // 10]
+        for corpus in sorted({d.corpus for d in held})
+    }
+    everything = [text for some in texts.values() for text in some]
+    rng.shuffle(everything)
+    perplexities = {
+        corpus: round(objective.perplexity(model, some), 3) for corpus, some in texts.items() if len(some) > 4
+    }
+    held_out = {"perplexity": round(objective.perplexity(model, everything[: config.validate]), 3)}
+    return {"training": happened, "held_out": held_out | {"perplexity_by_corpus": perplexities}}

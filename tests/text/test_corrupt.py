@@ -1,0 +1,114 @@
+"""SPEC 9.1: what corruptions may and may not do, and MAUDE's sampling oracles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.text import corrupt
+
+WORDS = st.lists(st.sampled_from("i you have a dog the no way go home now".split()), min_size=1, max_size=12)
+SEEDS = st.integers(0, 10_000)
+
+
+def is_subsequence(short: list[str], long: list[str]) -> bool:
+    rest = iter(long)
+    return all(word in rest for word in short)
+
+
+@given(WORDS, SEEDS)
+def test_reorder_keeps_the_words_and_changes_their_order(words: list[str], seed: int) -> None:
+    shuffled = corrupt.reorder(words, Random(seed))
+    assert Counter(shuffled) == Counter(words)
+    assert (shuffled != words) or len(set(words)) == 1
+
+
+@given(st.integers(0, 2000))
+def test_released_reorder_may_change_nothing(start: int) -> None:
+    same = [corrupt.reorder(["a", "b"], Random(seed), released=True) == ["a", "b"] for seed in range(start, start + 40)]
+    assert any(same)
+
+
+@given(WORDS.filter(lambda words: len(words) > 1), SEEDS)
+def test_drop_leaves_a_proper_part_in_order(words: list[str], seed: int) -> None:
+    kept = corrupt.drop(words, Random(seed))
+    assert 0 < len(kept) < len(words)
+    assert is_subsequence(kept, words)
+
+
+@given(WORDS, SEEDS)
+def test_repeat_only_adds(words: list[str], seed: int) -> None:
+    said = corrupt.repeat(words, Random(seed))
+    assert len(said) > len(words)
+    assert is_subsequence(words, said)
+    assert set(said) == set(words)
+
+
+def test_shares_of_labels_and_kinds() -> None:
+    rng = Random(0)
+    drawn = [corrupt.valid_or_corrupted("well i have a big dog at home .", rng) for _ in range(20_000)]
+    kinds = Counter(utterance.kind for utterance in drawn)
+    negative = sum(not utterance.valid for utterance in drawn)
+    assert negative / len(drawn) == pytest.approx(0.5, abs=0.02)
+    for kind, share in zip(corrupt.NEGATIVE_KINDS, corrupt.NEGATIVE_SHARES, strict=True):
+        assert kinds[kind] / negative == pytest.approx(share, abs=0.02)
+    for kind, share in zip(corrupt.POSITIVE_KINDS, corrupt.POSITIVE_SHARES, strict=True):
+        assert kinds[kind] / (len(drawn) - negative) == pytest.approx(share, abs=0.02)
+
+
+@given(st.lists(st.sampled_from(["yes", "no", "."]), min_size=1, max_size=2), SEEDS)
+def test_short_utterances_are_never_negative(words: list[str], seed: int) -> None:
+    assert corrupt.valid_or_corrupted(" ".join(words), Random(seed)).valid
+
+
+@given(st.text(min_size=1).filter(str.strip), SEEDS)
+def test_nothing_becomes_empty(text: str, seed: int) -> None:
+    assert corrupt.valid_or_corrupted(text, Random(seed)).text.strip()
+
+
+def test_word_pieces_leak_only_in_the_released_form() -> None:
+    pieces = lambda text: ["un", "##believ", "##able", *text.split()]  # noqa: E731
+    texts = {corrupt.valid_or_corrupted("so it is", Random(s), split=pieces, released=True).text for s in range(60)}
+    assert any("##" in text for text in texts)
+    assert not any("##" in corrupt.valid_or_corrupted("so it is", Random(s)).text for s in range(60))
+
+
+def test_released_final_punctuation_spells_the_text_out() -> None:
+    assert corrupt.unpunctuate("i go.", released=True) == "i   g o"
+    assert corrupt.unpunctuate("i go", released=True) == "i   g o"
+    assert corrupt.unpunctuate("i go...") == "i go"
+    assert corrupt.unpunctuate("?") == "?"
+
+
+def test_simplify_with_a_tagger_keeps_the_published_tags() -> None:
+    tags = ["PRP", "VBP", "VBD", "IN", "DT", "NN"]
+    assert corrupt.simplify("i do went to the park".split(), lambda _: tags) == ["went", "to", "park"]
+    assert corrupt.simplify("i really like the park".split()) == ["like", "park"]
+
+
+@given(st.text(), SEEDS)
+def test_corruption_is_a_function_of_its_seed(text: str, seed: int) -> None:
+    assert corrupt.valid_or_corrupted(text, Random(seed)) == corrupt.valid_or_corrupted(text, Random(seed))
+    assert corrupt.word_drop(text, Random(seed)) == corrupt.word_drop(text, Random(seed))
+
+
+def test_maude_word_repeat() -> None:
+    seen = {corrupt.word_repeat("i have a dog", Random(seed)) for seed in range(50)}
+    assert seen == {"i i i i", "i have have have"}
+    assert {corrupt.word_repeat("no no way", Random(seed)) for seed in range(20)} == {"no no no"}
+
+
+@given(WORDS, SEEDS)
+def test_maude_word_drop_at_its_ends(words: list[str], seed: int) -> None:
+    text = " ".join(words)
+    assert corrupt.word_drop(text, Random(seed), probability=0.0) == text
+    assert Counter(corrupt.word_drop(text, Random(seed), probability=1.0).split()) == Counter(words)
+    assert Counter(corrupt.word_order(text, Random(seed)).split()) == Counter(words)
+
+
+def test_maude_word_drop_of_nothing() -> None:
+    assert corrupt.word_drop("", Random(0)) == "word"

@@ -1,0 +1,152 @@
+"""Whole training runs with tiny random models on the CPU: they learn, resume, repeat themselves and can be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+from turnwise import train  # noqa: E402
+from turnwise.errors import TurnwiseError  # noqa: E402
+
+from . import tiny  # noqa: E402
+
+SMALL: dict[str, Any] = {"batch": 16, "steps": 12, "validate": 30, "held_out": 0.2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)  # models this small only lose time to more
+    folder = tmp_path_factory.mktemp("train")
+    tiny.dialogues(folder / "toy.jsonl")
+    tiny.bert(folder / "bert")
+    tiny.llama(folder / "llama")
+    return folder
+
+
+def run(room: Path, objective: str, out: str, base: str, **options: Any) -> dict[str, Any]:
+    return train.run(objective, data=[room / "toy.jsonl"], out=room / out, base=room / base, **(SMALL | options))
+
+
+def weights(room: Path, out: str) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(room / out / "model.safetensors")
+
+
+def test_masked_lm_learns_and_leaves_the_words_frozen(room: Path) -> None:
+    before = run(room, "mlm", "mlm0", "bert", steps=1)
+    after = run(room, "mlm", "mlm", "bert", steps=60, learning_rate=3e-3)
+    assert after["held_out"]["masked_loss"] < before["held_out"]["masked_loss"] - 0.3
+    name = "embeddings.word_embeddings.weight"
+    frozen = weights(room, "bert")[name].half()
+    assert torch.equal(weights(room, "mlm")[f"bert.{name}"], frozen)
+    from transformers import BertForMaskedLM
+
+    model = BertForMaskedLM.from_pretrained(room / "mlm")
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def test_response_selection_with_context_and_with_the_fact(room: Path) -> None:
+    card = run(room, "nup+dr-f", "nup", "bert")
+    assert set(card["held_out"]["nup"]["ranking"]["by_corpus"]) == {"toy"}
+    layout = json.loads((room / "nup" / "heads.json").read_text())
+    assert set(layout["heads"]) == {"nup", "dr-f"}
+    assert {entry["corpus"] for entry in card["data"]} == {"toy"}
+    assert json.loads((room / "nup" / "card.json").read_text())["held_out"] == card["held_out"]
+
+
+def test_one_trunk_for_validity_inference_and_emotion(room: Path) -> None:
+    rows = [{"premise": "a dog runs", "hypothesis": "no dog runs", "label": "c"}] * 4
+    (room / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    card = run(room, "vup+nli+emotion", "vup", "bert", pairs=[room / "pairs.jsonl"])
+    assert set(card["held_out"]) == {"vup", "nli", "emotion"}
+    assert not (room / "vup" / "state").exists()
+
+
+def test_a_classifier_learns_what_can_be_learnt(room: Path) -> None:
+    card = run(room, "emotion", "emotion", "bert", steps=250, learning_rate=3e-3, restyle=0.0, validate=200)
+    assert card["held_out"]["emotion"]["accuracy"] > 0.9
+
+
+def test_the_same_seed_gives_the_same_weights(room: Path) -> None:
+    first, second = (run(room, "vup", out, "bert") and weights(room, out) for out in ("one", "two"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_that_was_cut_short_resumes(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from turnwise.train import loop
+
+    real, seen = loop._progress, []
+
+    def interrupted(config: Any, step: int, seconds: float) -> float:
+        seen.append(step)
+        if step == 7:
+            raise KeyboardInterrupt
+        return real(config, step, seconds)
+
+    monkeypatch.setattr(loop, "_progress", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(room, "vup", "cut", "bert", save_every=0.0, dropout=0.0)
+    monkeypatch.setattr(
+        loop, "_progress", lambda config, step, seconds: (seen.append(step), real(config, step, seconds))[1]
+    )
+    seen.clear()
+    card = run(room, "vup", "cut", "bert", dropout=0.0)
+    assert seen[0] == 7
+    assert card["training"]["steps"] == SMALL["steps"]
+
+
+def test_causal_lm_shrinks_and_distils(room: Path) -> None:
+    teacher = run(room, "clm", "clm", "llama", vocabulary=330, steps=60, learning_rate=3e-3)
+    assert json.loads((room / "clm" / "config.json").read_text())["vocab_size"] < 340
+    student = run(
+        room, "clm", "student", "clm", teacher=room / "clm", keep_layers=2, steps=40, learning_rate=3e-3, four_bit=True
+    )
+    assert student["held_out"]["perplexity"] < 250
+    assert teacher["held_out"]["perplexity"] < 200
+    assert json.loads((room / "student" / "config.json").read_text())["num_hidden_layers"] == 2
+
+
+def test_four_bit_weights_are_a_fixed_point(room: Path) -> None:
+    from turnwise.train.causal import FourBit
+
+    weight = torch.randn(8, 64)
+    once = FourBit()(weight)
+    assert torch.allclose(FourBit()(once), once, atol=1e-6)
+    assert all(len(block.unique()) <= 16 for block in once.reshape(-1, 32))
+
+
+def test_pruned_vocabulary_writes_everything(room: Path) -> None:
+    from tokenizers import Tokenizer
+
+    from turnwise.train.vocabulary import count_tokens, prune
+
+    path = room / "llama" / "tokenizer.json"
+    texts = ["i like hot tea .", "dogs run"]
+    smaller, kept = prune(json.loads(path.read_text()), count_tokens(path, texts), 300)
+    old, new = Tokenizer.from_file(str(path)), Tokenizer.from_str(json.dumps(smaller))
+    assert len(kept) == new.get_vocab_size()
+    for text in [*texts, "žluťoučký 🐎 zebra"]:
+        assert new.decode(new.encode(text).ids) == text
+    for text in texts:
+        assert [kept[i] for i in new.encode(text).ids] == old.encode(text).ids
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "words"),
+    [
+        ("nope", {}, "unknown objective"),
+        ("mlm+nup", {}, "can share a trunk"),
+        ("mlm", {"colour": 1}, "unknown training option"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(room: Path, objective: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TurnwiseError, match=words):
+        run(room, objective, "no", "bert", **options)
