@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli import models
+from turnwise.cli import models as model_commands
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def run() -> int:
         raise TurnwiseError(f"{message}; see 'turnwise --help'") from None
 
 
-app.add_typer(models.pack, name="pack")
-app.add_typer(models.data, name="data")
-app.command()(models.train)
+app.add_typer(model_commands.pack, name="pack")
+app.add_typer(model_commands.data, name="data")
+app.command()(model_commands.train)
 
 
 class Format(StrEnum):
@@ -50,6 +50,14 @@ class Format(StrEnum):
     table = "table"
     json = "json"
     csv = "csv"
+
+
+class Devices(StrEnum):
+    """Where models run."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
 
 
 class Levels(StrEnum):
@@ -83,6 +91,9 @@ Map = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every resampling.")]
+Models = Annotated[str | None, typer.Option(help="A pack's name or folder, or 'paper' for the papers' own models.")]
+Device = Annotated[Devices, typer.Option(help="Where models run; a pack runs on the CPU.")]
+Cached = Annotated[str | None, typer.Option("--cache", help="Folder of the cache of model answers, or 'off'.")]
 Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
 Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
 
@@ -117,6 +128,9 @@ def score(
     map: Map = None,
     strict: Strict = False,
     seed: Seed = 0,
+    models: Models = None,
+    device: Device = Devices.auto,
+    cache: Cached = None,
 ) -> None:
     """Score every response, dialogue and system of one or more files."""
     from turnwise.cli import show
@@ -131,6 +145,9 @@ def score(
             mapping=parse_map(map),
             strict=strict,
             seed=seed,
+            models=models,
+            device=device.value,
+            cache=cache,
             keep_when_interrupted=True,
             progress=tick,
         )
@@ -168,6 +185,9 @@ def compare(
     map: Map = None,
     strict: Strict = False,
     seed: Seed = 0,
+    models: Models = None,
+    device: Device = Devices.auto,
+    cache: Cached = None,
 ) -> None:
     """Say which systems differ, by how much, and how sure that is; gate a release on it."""
     from turnwise.cli import show
@@ -192,6 +212,9 @@ def compare(
             mapping=parse_map(map),
             strict=strict,
             seed=seed,
+            models=models,
+            device=device.value,
+            cache=cache,
             progress=tick,
         )
     show.problems(result.problems)
@@ -218,6 +241,9 @@ def metaeval(
     map: Map = None,
     strict: Strict = False,
     seed: Seed = 0,
+    models: Models = None,
+    device: Device = Devices.auto,
+    cache: Cached = None,
 ) -> None:
     """Correlate metrics with human ratings: how far can each metric be trusted?"""
     from turnwise.cli import show
@@ -234,6 +260,9 @@ def metaeval(
             mapping=parse_map(map),
             strict=strict,
             seed=seed,
+            models=models,
+            device=device.value,
+            cache=cache,
             progress=tick,
         )
     show.problems(result.problems)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,13 +123,28 @@ def compare(
     mapping: Mapping[str, str] | None = None,
     strict: bool = False,
     seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
     progress: Iterator[None] | None = None,
 ) -> Comparison:
     """Compare systems pairwise, or each with a baseline, on the contexts that they share.
 
     Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
     """
-    result = _evaluate_all(sources, metrics, corpus, mapping, strict, seed, progress)
+    score = partial(
+        evaluate,
+        metrics=metrics,
+        corpus=corpus,
+        mapping=mapping,
+        strict=strict,
+        seed=seed,
+        models=models,
+        device=device,
+        cache=cache,
+        progress=progress,
+    )
+    result = _evaluate_all(sources, score)
     judged, notes = _label_by_source(result.judged)
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
     pairs = _pairs(systems, baseline)
@@ -158,25 +174,13 @@ def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, s
     }
 
 
-def _evaluate_all(
-    sources: tuple[object, ...],
-    metrics: str | Iterable[str],
-    corpus: str | None,
-    mapping: Mapping[str, str] | None,
-    strict: bool,
-    seed: int,
-    progress: Iterator[None] | None,
-) -> Result:
+def _evaluate_all(sources: tuple[object, ...], score: Callable[[object], Result]) -> Result:
     """One result over all sources. Paths are read together; other sources one by one, named by their position."""
     if not sources:
         raise TurnwiseError("nothing to compare: give one source with several systems, or several sources")
     if all(isinstance(source, str | Path) for source in sources):
         sources = (list(sources),)
-    options: dict[str, Any] = {"corpus": corpus, "mapping": mapping, "strict": strict, "seed": seed}
-    results = [
-        source if isinstance(source, Result) else evaluate(source, metrics, progress=progress, **options)
-        for source in sources
-    ]
+    results = [source if isinstance(source, Result) else score(source) for source in sources]
     if len(results) == 1:
         return results[0]
     judged = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -86,11 +87,25 @@ def metaevaluate(
     mapping: Mapping[str, str] | None = None,
     strict: bool = False,
     seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
     progress: Iterator[None] | None = None,
 ) -> MetaEvaluation:
     """Correlate metrics with human ratings. Each file is a corpus of its own, named by its stem."""
     levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
-    result = evaluate(source, metrics, corpus=corpus, mapping=mapping, strict=strict, seed=seed, progress=progress)
+    result = evaluate(
+        source,
+        metrics,
+        corpus=corpus,
+        mapping=mapping,
+        strict=strict,
+        seed=seed,
+        models=models,
+        device=device,
+        cache=cache,
+        progress=progress,
+    )
     excluded = set(exclude_systems)
     notes = []
     if corpus is not None and (known := set(corpus_exclusions(corpus)) - excluded):
