@@ -1,0 +1,166 @@
+"""Train every checkpoint of the bundled pack: `python scripts/train_pack.py STAGE... --data DIR --bases DIR --out DIR`.
+
+Stages, each of which starts from what an earlier one left in --out (or in --bases):
+
+    mlm       MiniLM's trunk as a masked language model on dialogues
+    nup       response selection with the context and with the fact alone, from mlm
+    vup       valid utterances, inference and emotion on one trunk, from mlm
+    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues
+    clm       ten of its layers, taught by the teacher, on a four-bit grid
+
+--bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
+`nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
+stages may take together; each gets its share. --parts splits the trained weights, less the word table that all trunks
+share, into files of that many MB, for carrying them between machines; `join` puts them together again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+# Task-oriented dialogues teach a model that every reply is about a booking.
+LEFT_OUT = ("multiwoz", "sgd", "star", "taskmaster4")
+# How much each corpus counts besides its size: conversation between two people above transcripts of shows and calls.
+WEIGHTS = {
+    **{"swda": 0.4, "friends": 0.6, "dialogre": 0.6, "emorynlp": 0.6, "meld": 0.6, "twitter": 0.6},
+    **{"dialogrpt_refs_reddit": 0.7, "dialogrpt_refs_twitter": 0.7, "dialogrpt_refs_personachat": 2},
+    **{"personachat": 1.5, "msc": 1.5, "topicalchat": 2, "wizard_of_wikipedia": 1.3},
+    **{"dailydialog": 2, "empatheticdialogues": 1.5},
+}
+PAIRS = ("sick_train", "sick_trial", "anli_r1_dev", "anli_r2_dev", "anli_r3_dev", "breaking_nli", "rte_train")
+CAUSAL = {"corpus_weights": WEIGHTS | {"dailydialog": 6}, "restyle": 0.15, "chunks": 1}
+STAGES: dict[str, dict[str, Any]] = {
+    "mlm": {"objective": "mlm", "base": "minilm", "share": 2.5, "validate": 4096, "corpus_weights": WEIGHTS},
+    "nup": {
+        "objective": "nup+dr-f",
+        "base": "mlm",
+        "share": 7.0,
+        "shares": {"nup": 0.85, "dr-f": 0.15},
+        "validate": 2000,
+        "corpus_weights": WEIGHTS,
+    },
+    "vup": {
+        "objective": "vup+nli+emotion",
+        "base": "mlm",
+        "share": 4.0,
+        "shares": {"vup": 0.3, "nli": 0.35, "emotion": 0.35},
+        "emotions_from": "dailydialog",
+        "validate": 3000,
+        "chunks": 1,
+        "corpus_weights": WEIGHTS,
+    },
+    "teacher": {"objective": "clm", "base": "smollm2", "share": 1.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
+    "clm": {
+        "objective": "clm",
+        "base": "teacher",
+        "share": 6.0,
+        "teacher": "teacher",
+        "keep_layers": 10,
+        "four_bit": True,
+        "batch": 192,
+        "learning_rate": 8e-4,
+        **CAUSAL,
+    },
+}
+WORD_TABLE = "word_embeddings"
+
+
+def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str, Any]:
+    """Train one stage and return what it scored on held-out dialogues."""
+    from turnwise.train import run
+
+    stage = dict(STAGES[name])
+    stage.pop("share")
+    folders = [args.out, args.bases]
+    for role in ("base", "teacher"):
+        if role in stage:
+            stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
+    files = [f for f in sorted(args.data.glob("train/*.xz")) if not f.name.startswith(LEFT_OUT)]
+    if name == "vup":
+        # Its threshold is chosen on these dialogues, so they are kept for that.
+        files = [file for file in files if not file.name.startswith("dailydialog_valid")]
+        stage["pairs"] = [args.data / "nli" / f"{pairs}.jsonl" for pairs in PAIRS]
+    rated = sorted([*args.data.glob("human/*.jsonl"), *args.data.glob("test/*.xz")])
+    card = run(
+        stage.pop("objective"),
+        data=files,
+        out=args.out / name,
+        evaluation=rated,
+        minutes=minutes,
+        workers=args.workers,
+        **stage,
+    )
+    return {"held_out": card.get("held_out"), "training": {"seconds": card["training"]["seconds"]}}
+
+
+def split(folder: Path, out: Path, megabytes: int) -> None:
+    """Write a checkpoint's weights into small files, without the word table where it is the base's own."""
+    from safetensors.numpy import load_file, save
+
+    weights = load_file(folder / "model.safetensors")
+    frozen = "LlamaForCausalLM" not in (folder / "config.json").read_text()
+    content = save({k: v for k, v in weights.items() if not (frozen and WORD_TABLE in k)})
+    size = megabytes * 1024**2
+    for part, start in enumerate(range(0, len(content), size)):
+        (out / f"{folder.name}.part{part:02d}").write_bytes(content[start : start + size])
+    with zipfile.ZipFile(out / f"{folder.name}.zip", "w", zipfile.ZIP_DEFLATED) as rest:
+        for file in folder.iterdir():
+            if file.is_file() and file.name != "model.safetensors":
+                rest.write(file, file.name)
+
+
+def join(parts: Path, base: Path, out: Path) -> None:
+    """Put a split checkpoint together again, with the word table of its base."""
+    from safetensors.numpy import load, load_file, save_file
+
+    table = next(v for k, v in load_file(base / "model.safetensors").items() if WORD_TABLE in k)
+    for first in sorted(parts.glob("*.part00")):
+        name = first.name.removesuffix(".part00")
+        weights = load(b"".join(part.read_bytes() for part in sorted(parts.glob(f"{name}.part*"))))
+        folder = out / name
+        folder.mkdir(parents=True)
+        with zipfile.ZipFile(parts / f"{name}.zip") as rest:
+            rest.extractall(folder)
+        config = (folder / "config.json").read_text()
+        if "LlamaForCausalLM" not in config:
+            prefix = "bert." if "BertForMaskedLM" in config else ""
+            weights[f"{prefix}embeddings.{WORD_TABLE}.weight"] = table
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        print(f"{folder}: {len(weights)} tensors")
+
+
+def main() -> None:
+    """Train the named stages one after the other, or join what was split."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("stages", nargs="+", choices=[*STAGES, "join"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--bases", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--parts", type=int, help="split the weights into files of this many MB")
+    parser.add_argument("--parts-in", type=Path, help="where to write the parts, or where to find them")
+    args = parser.parse_args()
+    if args.stages == ["join"]:
+        join(args.parts_in, args.bases / "minilm", args.out)
+        return
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    total = sum(STAGES[name]["share"] for name in args.stages)
+    for name in args.stages:
+        began = time.monotonic()
+        found = train_stage(name, args.minutes * STAGES[name]["share"] / total, args)
+        print(json.dumps({"stage": name, "wall": round(time.monotonic() - began, 1)} | found), flush=True)
+        if args.parts:
+            # At once, so that a run that is cut short has lost nothing that was finished.
+            args.parts_in.mkdir(parents=True, exist_ok=True)
+            split(args.out / name, args.parts_in, args.parts)
+
+
+if __name__ == "__main__":
+    main()
