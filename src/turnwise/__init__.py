@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from turnwise.errors import TurnwiseError
     from turnwise.metrics.base import Metric, Score
     from turnwise.metrics.registry import load_metric
+    from turnwise.models.pack import load_pack
     from turnwise.verbs.agree import agreement
     from turnwise.verbs.compare import compare
     from turnwise.verbs.evaluate import Result, evaluate
@@ -26,6 +27,7 @@ _HOMES = {
     "Metric": "turnwise.metrics.base",
     "Score": "turnwise.metrics.base",
     "load_metric": "turnwise.metrics.registry",
+    "load_pack": "turnwise.models.pack",
     "Result": "turnwise.verbs.evaluate",
     "evaluate": "turnwise.verbs.evaluate",
     "compare": "turnwise.verbs.compare",
@@ -44,6 +46,7 @@ __all__ = [
     "compare",
     "evaluate",
     "load_metric",
+    "load_pack",
     "metaevaluate",
 ]
 

@@ -44,8 +44,6 @@ def read(paths: Iterable[str | Path]) -> list[Dialogue]:
 
 
 def _read_file(path: Path) -> Iterator[Dialogue]:
-    if not path.is_file():
-        raise TurnwiseError(f"{path}: no such file; give .jsonl or .jsonl.xz files of dialogues")
     corpus = path.name.split(".")[0]
     for number, line in lines_of(path):
         yield _parse(line, corpus, f"{path}:{number}")
@@ -53,6 +51,8 @@ def _read_file(path: Path) -> Iterator[Dialogue]:
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a text file, plain or `.xz`, that hold anything."""
+    if not path.is_file():
+        raise TurnwiseError(f"{path}: no such file; give .jsonl or .jsonl.xz files")
     open_text = lzma.open if path.suffix == ".xz" else open
     with open_text(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
