@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.stats import agreement as forms
 from turnwise.verbs.evaluate import check_qualities, rows_of
-
-if TYPE_CHECKING:
-    import polars as pl
+from turnwise.verbs.table import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +29,8 @@ class AgreementRow:
     high: float | None
 
 
-@dataclass
-class Agreement:
-    """Agreement of the raters, and what could not be read."""
-
-    rows: list[AgreementRow]
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows as a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `turnwise agreement --format json`."""
-        return {"rows": [asdict(row) for row in self.rows]}
+class Agreement(Rows[AgreementRow]):
+    """Agreement of the raters."""
 
 
 def agreement(
@@ -78,7 +60,7 @@ def agreement(
     rows = [row for quality in chosen for row in _rows(quality, rated, seed)]
     if not rows:
         raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")
-    return Agreement(rows, problems)
+    return Agreement(rows, problems=problems)
 
 
 def _one_per_dialogue(examples: list[Example]) -> list[Example]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,7 @@ from turnwise.metrics.registry import load_metric
 from turnwise.stats import significance
 from turnwise.stats.jackknife import jackknife_comparison
 from turnwise.verbs.evaluate import Result, evaluate
-
-if TYPE_CHECKING:
-    import polars as pl
+from turnwise.verbs.table import Rows
 
 SIGNIFICANT = 0.05
 # Systems are compared context by context when at least this share of each one's contexts is common to both.
@@ -50,26 +47,11 @@ class CompareRow:
     verdict: str
 
 
-@dataclass
-class Comparison:
-    """The differences, how they were tested, and what could not be read."""
+@dataclass(repr=False)
+class Comparison(Rows[CompareRow]):
+    """The differences, and the share of each system's rows that has no score, by system and metric."""
 
-    rows: list[CompareRow]
-    metrics: dict[str, Metric]
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows as a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `turnwise compare --format json`."""
-        return {"rows": [asdict(row) for row in self.rows]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +140,7 @@ def compare(
     contexts = {context_key(item.row.example) for item in judged if item.row.example}
     if len(contexts) < FEWEST:
         notes.append(f"with {len(contexts)} contexts no difference can be significant; give at least {FEWEST}")
-    return Comparison(rows, result.metrics, notes, result.problems, _unscored(judged, result.metrics))
+    return Comparison(rows, notes, result.problems, _unscored(judged, result.metrics))
 
 
 def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:

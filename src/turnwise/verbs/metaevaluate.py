@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 from turnwise.stats.systems import system_correlation_interval
 from turnwise.verbs.evaluate import Result, check_qualities, evaluate
-
-if TYPE_CHECKING:
-    import polars as pl
+from turnwise.verbs.table import Rows
 
 Level = Literal["turn", "dialogue", "system"]
 Floats = NDArray[np.float64]
@@ -45,25 +43,11 @@ class MetaRow:
     p_spearman: float | None
 
 
-@dataclass
-class MetaEvaluation:
-    """The correlations, what was left out and why, and what could not be read."""
+@dataclass(repr=False)
+class MetaEvaluation(Rows[MetaRow]):
+    """The correlations, and the signatures of the metrics."""
 
-    rows: list[MetaRow]
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     signatures: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows as a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `turnwise metaeval --format json`."""
-        return {"rows": [asdict(row) for row in self.rows]}
 
 
 @dataclass(frozen=True, slots=True)
