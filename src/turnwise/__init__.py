@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from turnwise.verbs.agree import agreement
     from turnwise.verbs.compare import compare
     from turnwise.verbs.evaluate import Result, evaluate
+    from turnwise.verbs.fit import fit
     from turnwise.verbs.metaevaluate import metaevaluate
+    from turnwise.verbs.select import select
 
 __version__ = "0.1.0"
 
@@ -31,7 +33,9 @@ _HOMES = {
     "Result": "turnwise.verbs.evaluate",
     "evaluate": "turnwise.verbs.evaluate",
     "compare": "turnwise.verbs.compare",
+    "fit": "turnwise.verbs.fit",
     "metaevaluate": "turnwise.verbs.metaevaluate",
+    "select": "turnwise.verbs.select",
     "agreement": "turnwise.verbs.agree",
 }
 
@@ -45,9 +49,11 @@ __all__ = [
     "agreement",
     "compare",
     "evaluate",
+    "fit",
     "load_metric",
     "load_pack",
     "metaevaluate",
+    "select",
 ]
 
 

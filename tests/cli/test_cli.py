@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.conftest import EXAMPLES
 
-ALL_COMMANDS = ("score", "compare", "metaeval", "agreement", "list")
+ALL_COMMANDS = ("score", "compare", "metaeval", "agreement", "fit", "select", "train", "pack", "data", "list")
 
 
 def turnwise(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

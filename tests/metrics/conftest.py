@@ -1,4 +1,4 @@
-"""Rated corpora as examples, and nltk's own WordNet reader to compare with."""
+"""Rated corpora as examples, toy models, and nltk's own WordNet reader to compare with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_models import checkpoints, toy, toy_pack  # noqa: F401  (fixtures)
 
 from turnwise.dialogue import Example
 

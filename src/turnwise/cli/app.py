@@ -8,7 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli import adapt
 from turnwise.cli import models as model_commands
+from turnwise.cli.options import (
+    Cached,
+    Corpus,
+    Device,
+    Devices,
+    Files,
+    Format,
+    Map,
+    Metrics,
+    Models,
+    Printed,
+    Qualities,
+    Seed,
+    Strict,
+    parse_map,
+)
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
@@ -42,22 +59,8 @@ def run() -> int:
 app.add_typer(model_commands.pack, name="pack")
 app.add_typer(model_commands.data, name="data")
 app.command()(model_commands.train)
-
-
-class Format(StrEnum):
-    """How a result is printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class Devices(StrEnum):
-    """Where models run."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+app.command()(adapt.fit)
+app.command()(adapt.select)
 
 
 class Levels(StrEnum):
@@ -75,27 +78,6 @@ class Listed(StrEnum):
     metrics = "metrics"
     models = "models"
     formats = "formats"
-
-
-Files = Annotated[
-    list[str], typer.Argument(help="Files, folders or globs; '-' reads standard input.", show_default=False)
-]
-Metrics = Annotated[
-    str,
-    typer.Option("--metrics", "-m", help="Comma-separated metrics or groups: NAME, NAME:mode, NAME[key=value]."),
-]
-Corpus = Annotated[str | None, typer.Option(help="Read an authors' release format; see 'turnwise list formats'.")]
-Map = Annotated[
-    str | None,
-    typer.Option("--map", help="Columns by field: response=reply,context=history,ratings.Overall=score."),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every resampling.")]
-Models = Annotated[str | None, typer.Option(help="A pack's name or folder, or 'paper' for the papers' own models.")]
-Device = Annotated[Devices, typer.Option(help="Where models run; a pack runs on the CPU.")]
-Cached = Annotated[str | None, typer.Option("--cache", help="Folder of the cache of model answers, or 'off'.")]
-Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
-Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
 
 
 def _version(asked: bool) -> None:
@@ -119,6 +101,9 @@ def _main(
 def score(
     files: Files,
     metrics: Metrics = "default",
+    config: Annotated[
+        Path | None, typer.Option(help="Score by a composition of metrics too, as 'turnwise fit' writes it.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")
     ] = None,
@@ -141,6 +126,7 @@ def score(
         result = evaluate(
             files,
             metrics,
+            config=config,
             corpus=corpus,
             mapping=parse_map(map),
             strict=strict,
@@ -307,19 +293,6 @@ def list_(
 
     shown = {Listed.metrics: show.metric_list, Listed.models: show.model_list, Listed.formats: show.format_list}
     shown[what](format.value)
-
-
-def parse_map(text: str | None) -> dict[str, str]:
-    """`response=reply,context=history` as a mapping from our fields to the file's columns."""
-    mapping: dict[str, str] = {}
-    for item in (text or "").split(","):
-        if not item.strip():
-            continue
-        field, equals, column = (part.strip() for part in item.partition("="))
-        if not (field and equals and column):
-            raise TurnwiseError(f"--map: '{item}' is not FIELD=COLUMN; write for example response=reply")
-        mapping[field] = column
-    return mapping
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from turnwise.engine.summarise import SystemValue
     from turnwise.models.verify import Checked
     from turnwise.verbs.agree import Agreement
+    from turnwise.verbs.ballots import Votes
     from turnwise.verbs.compare import Comparison
     from turnwise.verbs.evaluate import Result
+    from turnwise.verbs.fit import Agrees, Fit
     from turnwise.verbs.metaevaluate import MetaEvaluation, MetaRow
+    from turnwise.verbs.select import Selection
 
 # A file with a million bad rows should still leave the terminal readable.
 MOST_PROBLEMS = 20
@@ -187,6 +190,64 @@ def agreement(result: Agreement, form: str) -> None:
     out.print(table)
 
 
+def fit(result: Fit, form: str) -> None:
+    """Weights, and the fit beside every metric alone, all on the same items."""
+    whole = result.to_dict()
+    if _machine_readable(whole["weights"], form, whole=whole):
+        return
+    table = _table(f"Weights for {result.target}", ("metric",), ("weight", "95 % interval"))
+    for weight in sorted(result.weights, key=lambda weight: -abs(weight.weight)):
+        interval = _interval(weight.low, weight.high, signed=True)
+        table.add_row(Text(weight.metric), _number(weight.weight, signed=True), interval)
+    out.print(table)
+    title = f"Agreement with {result.target}, n = {result.n}, {result.contexts} contexts"
+    table = _table(title, ("what",), ("Spearman", "95 % interval", "Pearson"))
+
+    def add(label: str, agrees: Agrees, style: str = "") -> None:
+        interval = _interval(agrees.spearman_low, agrees.spearman_high, signed=True)
+        rho, r = _number(agrees.spearman, signed=True), _number(agrees.pearson, signed=True)
+        table.add_row(Text(label), rho, interval, r, style=style)
+
+    add(f"the fit, held out ({result.folds} folds)", result.cross_validated, "bold")
+    add("the fit, in sample", result.in_sample, "dim")
+    table.add_section()
+    for key, agrees in sorted(result.single.items(), key=lambda item: -abs(item[1].spearman or 0.0)):
+        add(key, agrees)
+    out.print(table)
+
+
+def selection(result: Selection, form: str) -> None:
+    """How often each system was picked."""
+    whole = result.to_dict()
+    if _machine_readable(whole["picks"], form, whole=whole):
+        return
+    choices = [result.best, *([result.against] if result.against else [])]
+    title = f"Picked, of {len(result.best.picks)} contexts"
+    table = _table(title, ("system",), ("contexts", *(f"by {choice.metric}" for choice in choices)))
+    counts = [{picked.system: picked for picked in choice.systems} for choice in choices]
+    for system, picked in counts[0].items():
+        shares = (f"{of[system].picked} ({of[system].picked / picked.contexts:.0%})" for of in counts)
+        table.add_row(Text(system), str(picked.contexts), *shares)
+    out.print(table)
+    if result.against is not None:
+        first, second = result.best.metric, result.against.metric
+        note(f"{first} and {second} pick different responses in {len(result.ballots)} contexts")
+
+
+def votes(result: Votes, form: str) -> None:
+    """Wins, losses and ties of one metric's picks against another's."""
+    whole = result.to_dict()
+    if _machine_readable([whole], form, whole=whole):
+        return
+    table = _table(f"{result.metric} against {result.against}", (), ("wins", "losses", "ties"))
+    for name in ("win rate", "95 % interval", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    counts = (str(result.wins), str(result.losses), str(result.ties))
+    table.add_row(*counts, _number(result.win_rate), _interval(result.low, result.high), _p(result.p))
+    out.print(table)
+    note("the win rate leaves ties out; the interval is Wilson's, p that of the sign test")
+
+
 def metric_list(form: str) -> None:
     """Every registered metric with what it is and needs."""
     from turnwise.metrics.catalogue import catalogue
@@ -197,6 +258,7 @@ def metric_list(form: str) -> None:
     table = _table("Metrics", ("name", "what", "needs", "modes", "options"))
     for row in rows:
         needs = row["needs"].removeprefix("response").removeprefix(", ")
+        needs = "; ".join(filter(None, (needs, row["models"] and f"models {row['models']}")))
         modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
         table.add_row(*map(Text, (row["name"], row["summary"], needs, modes, row["options"])))
     out.print(table)

@@ -10,7 +10,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
@@ -20,14 +20,20 @@ Mode = Literal["recommended", "paper", "released"]
 Level = Literal["turn", "group", "system"]
 Need = Literal["context", "references", "facts", "group"]
 
+K = TypeVar("K", bound=str)
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A judgement. `value` is None where there is nothing to judge; `note` then says why."""
+    """A judgement. `value` is None where there is nothing to judge; `note` then says why.
+
+    `tokens` are the tokens that a language model judged, each with its surprisal in nats: which words cost what.
+    """
 
     value: float | None
     parts: Mapping[str, float] = field(default_factory=dict)
     note: str | None = None
+    tokens: tuple[tuple[str, float], ...] = ()
 
     @property
     def explanation(self) -> str:
@@ -59,6 +65,9 @@ class Metric(ABC):
     needs: ClassVar[frozenset[Need]] = frozenset()
     level: ClassVar[Level] = "turn"
     modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
+    # The options that a mode sets; the fields' own defaults are those of the recommended form.
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
+    roles: ClassVar[frozenset[str]] = frozenset()
     higher_is_better: ClassVar[bool | None] = True
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
@@ -69,6 +78,10 @@ class Metric(ABC):
     @abstractmethod
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         """The score of one example, all of whose `needs` are met."""
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        """The scores of a whole run, once all of it is judged: for metrics that compare a response with the rest."""
+        return list(scores)
 
     @property
     def pooled(self) -> bool:
@@ -106,13 +119,39 @@ class Metric(ABC):
         facts: str | Sequence[str] = (),
     ) -> Score:
         """Judge one response given as plain text; one string stands for a list of one."""
-        # The engine and the readers stand above the metrics; only this convenience reaches up to them.
+        # The engine stands above the metrics; only this convenience reaches up to it.
         from turnwise.engine.ask import asker
         from turnwise.engine.local import judge_examples
-        from turnwise.io.read import read_rows
 
-        given = {"response": response, "context": context, "references": references, "facts": facts}
-        row = next(iter(read_rows([given])))
-        if row.example is None:
-            raise TurnwiseError(row.error)
-        return judge_examples([row.example], {self.name: self}, asker())[0][self.name]
+        example = Example(
+            response=_texts(response, "response")[0],
+            context=_texts(context, "context"),
+            references=_texts(references, "references"),
+            facts=_texts(facts, "facts"),
+        )
+        return judge_examples([example], {self.name: self}, asker())[0][self.name]
+
+
+def _texts(given: str | Sequence[str], field: str) -> tuple[str, ...]:
+    texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (given,)
+    if not all(isinstance(text, str) for text in texts):
+        raise TurnwiseError(f"{field}: {given!r} where text belongs; give a string")
+    return texts
+
+
+def requests_of_parts(parts: Mapping[K, Metric], example: Example) -> list[Request]:
+    """All that the parts of a composite ask for; a part whose needs are not met asks for nothing."""
+    met = (part for part in parts.values() if part.unmet_need(example) is None)
+    return [request for part in met for request in part.requests(example)]
+
+
+def judge_parts(parts: Mapping[K, Metric], example: Example, answers: Sequence[Any]) -> dict[K, Score]:
+    """The score of each part of a composite, given the answers to `requests_of_parts`."""
+    scores, given = {}, iter(answers)
+    for key, part in parts.items():
+        lacking = part.unmet_need(example)
+        if lacking is not None:
+            scores[key] = Score(None, note=lacking)
+        else:
+            scores[key] = part.judge(example, [next(given) for _ in part.requests(example)])
+    return scores

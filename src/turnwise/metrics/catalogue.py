@@ -21,6 +21,7 @@ def _record(entry: Entry) -> dict[str, str]:
         "summary": cls.summary,
         "level": cls.level,
         "needs": ", ".join(["response", *sorted(cls.needs)]),
+        "models": ", ".join(sorted(cls.roles)),
         "modes": ", ".join(cls.modes),
         "options": _options(entry),
         "direction": direction[cls.higher_is_better],

@@ -21,6 +21,10 @@ MODULES = (
     "turnwise.metrics.surface",
     "turnwise.metrics.overlap",
     "turnwise.metrics.meteor",
+    "turnwise.metrics.usr",
+    "turnwise.metrics.usr_parts",
+    "turnwise.metrics.uslh",
+    "turnwise.metrics.uslh_parts",
 )
 ENTRY_POINT = "turnwise.metrics"
 
@@ -56,6 +60,11 @@ def _load_modules() -> None:
         importlib.import_module(module)
     for plugin in entry_points(group=ENTRY_POINT):
         plugin.load()
+    # Somebody may have imported one of them before: what is listed must not depend on that.
+    place = {module: i for i, module in enumerate(MODULES)}
+    in_order = sorted(_entries.values(), key=lambda entry: place.get(entry.cls.__module__, len(place)))
+    _entries.clear()
+    _entries.update({entry.name: entry for entry in in_order})
 
 
 def entries() -> dict[str, Entry]:
@@ -111,11 +120,22 @@ def load_metric(request: str) -> Metric:
     if mode not in entry.cls.modes:
         offered = ", ".join(entry.cls.modes)
         raise TurnwiseError(f"metric '{name}' has no mode '{mode}'; it has: {offered}")
-    options = dict(_parse_option(entry, item) for item in split_list(match["options"] or ""))
+    form = typing.cast(Mode, mode)
+    given = dict(_parse_option(entry, item) for item in split_list(match["options"] or ""))
+    options: dict[str, Any] = {**entry.cls.mode_options.get(form, {}), **entry.preset, **given}
     try:
-        return entry.cls(name=name, mode=typing.cast(Mode, mode), **entry.preset, **options)
+        return entry.cls(name=name, mode=form, **options)
     except ValueError as problem:
         raise TurnwiseError(f"metric '{request}': {problem}") from None
+
+
+def load_part(request: str, mode: Mode) -> Metric:
+    """A metric that is part of another one: in the mode of the whole, unless it names its own or has no such mode."""
+    name, bracket, options = request.partition("[")
+    entry = entries().get(name.strip())
+    if entry is not None and mode in entry.cls.modes:
+        return load_metric(f"{name}:{mode}{bracket}{options}")
+    return load_metric(request)
 
 
 def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
@@ -164,25 +184,37 @@ CLASSIC = (
     *("length", "distinct-1", "distinct-2", "f1"),
     *("bleu-1", "bleu-2", "bleu-3", "bleu-4", "rouge-l", "meteor"),
 )
+USR = ("usr", "usr-mlm", "usr-dr-c", "usr-dr-f")
+USL_H = ("usl-h", "vup", "nup", "mlm-likelihood")
 # A group is filtered by what the file offers; a metric asked for by name is not.
 GROUPS: dict[str, Callable[[], Sequence[str]]] = {
     "classic": lambda: CLASSIC,
     "default": lambda: CLASSIC,
+    "usr+": lambda: USR,
+    "usl-h+": lambda: USL_H,
     "all": lambda: tuple(entries()),
 }
 
 
-def expand(requests: str | Iterable[str], offered: frozenset[str]) -> dict[str, Metric]:
-    """Requested strings to metrics, keyed verbatim; groups give those whose needs are among `offered`."""
+def expand(
+    requests: str | Iterable[str], offered: frozenset[str], roles: frozenset[str] = frozenset()
+) -> dict[str, Metric]:
+    """Requested strings to metrics, keyed verbatim; a group gives those whose needs and models are there."""
     wanted = split_list(requests) if isinstance(requests, str) else list(requests)
     chosen: dict[str, Metric] = {}
     for request in wanted:
         if request in GROUPS:
             candidates = {name: load_metric(name) for name in GROUPS[request]()}
-            chosen |= {n: m for n, m in candidates.items() if m.needs <= offered and n not in chosen}
+            met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
+            chosen |= {name: metric for name, metric in met.items() if name not in chosen}
         else:
             chosen.setdefault(request, load_metric(request))
     if not chosen:
+        missing = {role for name in wanted for part in GROUPS.get(name, tuple)() for role in entries()[part].cls.roles}
+        if absent := sorted(missing - roles):
+            raise TurnwiseError(
+                f"{', '.join(wanted)} needs models that are not there: {', '.join(absent)}; give --models"
+            )
         raise TurnwiseError("no metric to compute: ask for one with --metrics; see 'turnwise list metrics'")
     return chosen
 

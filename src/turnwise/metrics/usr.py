@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts
+from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants, numbers
+from turnwise.metrics.registry import load_part, register
+from turnwise.metrics.usr_parts import CITE, MODES
+from turnwise.models.protocols import Request
+
 Part = Literal["mlm", "dr_c", "dr_f"]
+PARTS: tuple[Part, ...] = ("mlm", "dr_c", "dr_f")
+QUALITIES = ("Understandable", "Natural", "Maintains Context", "Interesting", "Uses Knowledge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +59,29 @@ class Regression:
         terms = (replace(term, mean=mean[term.part], std=std[term.part]) for term in self.terms)
         return replace(self, terms=tuple(terms))
 
+    def contributions(self, scores: Mapping[Part, float]) -> dict[str, float]:
+        """What each quality adds to the intercept; one whose sub-metric is missing adds nothing."""
+        known = (term for term in self.terms if term.part in scores)
+        return {term.quality: term.weight * (scores[term.part] - term.mean) / term.std for term in known}
 
-_MLM = (-1.012293440649907, 0.39053753419230813)
-_DR_C = (0.8604811806918587, 0.30259338627812254)
-_DR_F = (0.8472124995904354, 0.27987823011851076)
 
-# The authors' own numbers: weights of their fitted model, means and deviations of their 300 Topical-Chat scores.
-PUBLISHED = Regression(
-    intercept=3.597475447630256,
-    terms=(
-        Term("Understandable", "mlm", 0.6601100065238369, *_MLM),
-        Term("Natural", "mlm", 0.4035348605308456, *_MLM),
-        Term("Maintains Context", "dr_c", 0.5132785702080678, *_DR_C),
-        Term("Interesting", "dr_c", 0.9605336086924106, *_DR_C),
-        Term("Uses Knowledge", "dr_f", 0.35642553823787765, *_DR_F),
-    ),
-)
+def _published() -> Regression:
+    """The authors' own numbers: weights of their fitted model, moments of their 300 Topical-Chat scores."""
+    constants = load_constants("published")
+    mlm, dr_c, dr_f = (constants.moments(name) for name in ("usr-mlm", "usr-dr-c", "usr-dr-f"))
+    return Regression(
+        intercept=3.597475447630256,
+        terms=(
+            Term("Understandable", "mlm", 0.6601100065238369, *mlm),
+            Term("Natural", "mlm", 0.4035348605308456, *mlm),
+            Term("Maintains Context", "dr_c", 0.5132785702080678, *dr_c),
+            Term("Interesting", "dr_c", 0.9605336086924106, *dr_c),
+            Term("Uses Knowledge", "dr_f", 0.35642553823787765, *dr_f),
+        ),
+    )
+
+
+PUBLISHED = _published()
 
 
 def usr_score(
@@ -83,3 +101,121 @@ def usr_score(
     for term in regression.terms:
         total = total + term.weight * (parts[term.part] - term.mean) / term.std
     return total
+
+
+AWAITS_BATCH = "its parts are standardised over all responses together"
+
+
+@register({"usr": {}})
+@dataclass(frozen=True, kw_only=True)
+class Usr(Metric):
+    """The regression on the three sub-metrics. Which of them feeds which quality is an option, as are its numbers.
+
+    `constants` says where means and deviations come from: a named set, a JSON file, or `batch`, the responses that
+    are judged. `means` and `stds` overrule it. Without facts, `missing=average` counts an average one, and says so.
+    """
+
+    mlm: str = "usr-mlm"
+    dr_c: str = "usr-dr-c"
+    dr_f: str = "usr-dr-f"
+    feeds: str = "mlm/mlm/dr_c/dr_c/dr_f"
+    weights: str = "/".join(str(term.weight) for term in PUBLISHED.terms)
+    intercept: float = PUBLISHED.intercept
+    constants: str = DEFAULT
+    means: str = ""
+    stds: str = ""
+    missing: Literal["average", "none"] = "average"
+
+    summary: ClassVar[str] = "weighted sum of likelihood, fit to the context and use of the fact"
+    cite: ClassVar[str] = CITE
+    needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    # The paper prints a lower-is-better likelihood and weighs it as higher-is-better: its sign is mended here.
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
+        "released": {"constants": "published", "missing": "none"},
+        "paper": {"mlm": "usr-mlm:paper[sign=1]", "constants": BATCH, "missing": "none"},
+    }
+    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm", "nup", "dr-f"})
+
+    def __post_init__(self) -> None:
+        unknown = [part for part in self.feeds.split("/") if part not in PARTS]
+        if unknown or self.feeds.count("/") != len(QUALITIES) - 1:
+            raise ValueError(f"option feeds={self.feeds}: write five of {', '.join(PARTS)} with / between them")
+        numbers(self.weights, "weights", len(QUALITIES))
+        if bool(self.means) != bool(self.stds):
+            raise ValueError("options means and stds go together: three numbers each, for mlm, dr_c and dr_f")
+        if self.means:
+            numbers(self.means, "means", len(PARTS))
+            if min(numbers(self.stds, "stds", len(PARTS))) <= 0:
+                raise ValueError(f"option stds={self.stds}: deviations are greater than 0")
+        # Made now, so that a request that cannot be met is answered before any work is done.
+        _ = self.parts, self.regression
+
+    @cached_property
+    def parts(self) -> dict[Part, Metric]:
+        """The sub-metrics that feed a quality."""
+        fed = [part for part in PARTS if part in self.feeds.split("/")]
+        return {part: load_part(getattr(self, part), self.mode) for part in fed}
+
+    @property
+    def awaits_batch(self) -> bool:
+        """Whether there is no score before all responses have been judged."""
+        return self.constants == BATCH and not self.means
+
+    @cached_property
+    def regression(self) -> Regression:
+        """The linear model with the numbers that the options ask for."""
+        if self.awaits_batch:
+            moments = dict.fromkeys(PARTS, (0.0, 1.0))
+        elif self.means:
+            moments = dict(
+                zip(PARTS, zip(numbers(self.means, "means"), numbers(self.stds, "stds"), strict=True), strict=True)
+            )
+        else:
+            constants = load_constants(self.constants)
+            moments = {part: constants.moments(getattr(self, part)) for part in self.parts}
+        fed = (cast(Part, part) for part in self.feeds.split("/"))
+        each = zip(QUALITIES, fed, numbers(self.weights, "weights"), strict=True)
+        return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
+
+    def options(self) -> dict[str, object]:
+        given = super().options()
+        return given if self.constants == BATCH else given | {"constants": load_constants(self.constants).label}
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        return requests_of_parts(self.parts, example)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        found = judge_parts(self.parts, example, answers)
+        lacking = {part: score.note for part, score in found.items() if score.value is None}
+        raw = {self._key(part): score.value for part, score in found.items() if score.value is not None}
+        tokens = next((score.tokens for score in found.values() if score.tokens), ())
+        if lacking and (self.missing == "none" or set(lacking) != {"dr_f"} or len(self.parts) == 1):
+            return Score(None, raw, "; ".join(f"{note}" for note in lacking.values()), tokens)
+        unsettled = Score(None, raw, AWAITS_BATCH, tokens)
+        return unsettled if self.awaits_batch else self._weighed(unsettled, self.regression)
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        """With `constants=batch`: the scores on z-scores over this run."""
+        if not self.awaits_batch:
+            return list(scores)
+        ready = [score for score in scores if score.note == AWAITS_BATCH]
+        columns = {part: [s.parts[key] for s in ready if (key := self._key(part)) in s.parts] for part in self.parts}
+        regression = self.regression.standardised_on({part: column or [0.0] for part, column in columns.items()})
+        return [self._weighed(score, regression) if score.note == AWAITS_BATCH else score for score in scores]
+
+    def _key(self, part: Part) -> str:
+        return cast(str, getattr(self, part))
+
+    def _weighed(self, unsettled: Score, regression: Regression) -> Score:
+        """The score of raw parts, with the z-score of each and what each quality contributes."""
+        raw = {part: unsettled.parts[key] for part in self.parts if (key := self._key(part)) in unsettled.parts}
+        scale = {term.part: (term.mean, term.std) for term in regression.terms}
+        normal = {f"{self._key(part)} normalised": (raw[part] - scale[part][0]) / scale[part][1] for part in raw}
+        added = regression.contributions(raw)
+        parts = {**unsettled.parts, **normal, "intercept": regression.intercept}
+        parts |= {f"{quality} contribution": value for quality, value in added.items()}
+        absent = [self._key(part) for part in self.parts if part not in raw]
+        note = f"no facts: an average {absent[0]} was counted" if absent else None
+        return Score(regression.intercept + sum(added.values()), parts, note, unsettled.tokens)

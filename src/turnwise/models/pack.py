@@ -122,10 +122,19 @@ def load_pack(where: str | Path | None = None) -> Pack:
         return Pack(Path(where))
     name = DEFAULT_PACK if where is None else str(where)
     bundled = bundled_packs()
+    if where is None and name not in bundled:
+        raise TurnwiseError("no pack of models is bundled with this version; give --models a pack's folder, or 'paper'")
     if name not in bundled:
         offered = ", ".join([*bundled, "paper"])
         raise TurnwiseError(f"no pack '{name}': give a folder with a {MANIFEST}, or one of: {offered}")
     return Pack(bundled[name])
+
+
+def offered_roles(where: str | Path | None = None) -> frozenset[str]:
+    """The roles that `--models` can fill; none where nothing was asked for and nothing is bundled."""
+    if where is None and DEFAULT_PACK not in bundled_packs():
+        return frozenset()
+    return frozenset(load_models(where).roles)
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:

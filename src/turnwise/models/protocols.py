@@ -148,6 +148,10 @@ class Model(Protocol):
 class ModelSource(Protocol):
     """Where models come from: a pack, or names on a hub."""
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that it has a model for."""
+
     def model(self, role: str) -> Model:
         """The model of a role, opened when first asked for."""
 

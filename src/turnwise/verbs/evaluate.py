@@ -17,7 +17,10 @@ from turnwise.engine.summarise import Summary, SystemValue
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, read_rows
 from turnwise.metrics.base import Metric
-from turnwise.metrics.registry import expand, signature
+from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import signature
+from turnwise.models.pack import offered_roles
+from turnwise.verbs.config import choose_metrics, load_config
 
 if TYPE_CHECKING:
     import polars as pl
@@ -115,6 +118,7 @@ def evaluate(
     source: object,
     metrics: str | Iterable[str] = "default",
     *,
+    config: str | Path | CompositeMetric | None = None,
     corpus: str | None = None,
     mapping: Mapping[str, str] | None = None,
     strict: bool = False,
@@ -127,20 +131,22 @@ def evaluate(
 ) -> Result:
     """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
 
+    `config` is a file that describes one more metric, composed of others, which is keyed by its name.
     Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead. An interrupt
     ends the run; with `keep_when_interrupted` the result of the rows so far is returned.
     """
+    composite = load_config(config) if isinstance(config, str | Path) else config
     rows = rows_of(source, corpus=corpus, mapping=mapping)
     first = list(islice(rows, PEEK))
-    chosen = expand(metrics, offered_by(row.example for row in first if row.example))
-    summary = Summary(chosen)
+    chosen = choose_metrics(
+        metrics, offered_by(row.example for row in first if row.example), offered_roles(models), composite
+    )
     judged: list[Judged] = []
     problems = Problems(strict=strict)
     interrupted = False
     try:
         for item in judge_rows(chain(first, rows), chosen, asker(models, device, cache)):
-            problems.see(item)
-            summary.add(item)
+            problems.see_row(item.row)
             judged.append(item)
             if progress is not None:
                 next(progress)
@@ -148,11 +154,31 @@ def evaluate(
         if not keep_when_interrupted or not judged:
             raise
         interrupted = True
+    judged = _settled(judged, chosen)
+    summary = Summary(chosen)
+    for item in judged:
+        problems.see_scores(item)
+        summary.add(item)
     if not judged:
         raise TurnwiseError(f"{name_of(source)}: there is nothing to score; the input holds no rows")
     if not summary.systems:
         raise TurnwiseError(f"none of the {len(judged)} rows can be used; the first: {problems.bad_rows[0]}")
     return Result(chosen, judged, summary.system_values(seed=seed), summary, problems.lines(), interrupted)
+
+
+def _settled(judged: list[Judged], metrics: Mapping[str, Metric]) -> list[Judged]:
+    """The rows with the final scores of those metrics that compare each response with all others."""
+    final = {key: metric for key, metric in metrics.items() if type(metric).settle is not Metric.settle}
+    if not final:
+        return judged
+    readable = [item for item in judged if item.row.example]
+    settled = {key: iter(metric.settle([item.scores[key] for item in readable])) for key, metric in final.items()}
+    return [
+        Judged(item.row, {**item.scores, **{key: next(scores) for key, scores in settled.items()}})
+        if item.row.example
+        else item
+        for item in judged
+    ]
 
 
 def check_targets(*, folder: Path | None = None, file: Path | None = None) -> None:
@@ -162,8 +188,11 @@ def check_targets(*, folder: Path | None = None, file: Path | None = None) -> No
             folder.mkdir(parents=True, exist_ok=True)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
+            was_there = file.exists()
             with file.open("a"):
                 pass
+            if not was_there:
+                file.unlink()
     except OSError as problem:
         place = folder if folder is not None and not folder.is_dir() else file
         raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
@@ -209,22 +238,22 @@ class Problems:
         self.unmet: dict[tuple[str, str], tuple[Row, int]] = {}
         self.rows = 0
 
-    def see(self, judged: Judged) -> None:
-        """Note a row that could not be read, or a metric whose needs a row does not meet."""
+    def see_row(self, row: Row) -> None:
+        """Note a row that could not be read."""
         self.rows += 1
-        if judged.row.error is not None:
-            self._add(describe(judged.row))
+        if row.error is not None:
+            if self.strict:
+                raise TurnwiseError(describe(row))
+            self.bad_rows.append(describe(row))
+
+    def see_scores(self, judged: Judged) -> None:
+        """Note a metric whose needs a row does not meet."""
         for key, score in judged.scores.items():
             if score.value is None and score.note:
                 first, count = self.unmet.get((key, score.note), (judged.row, 0))
                 self.unmet[key, score.note] = (first, count + 1)
                 if self.strict:
                     raise TurnwiseError(f"{_place(judged.row)}: {score.note}, which {key} needs")
-
-    def _add(self, line: str) -> None:
-        if self.strict:
-            raise TurnwiseError(line)
-        self.bad_rows.append(line)
 
     def lines(self) -> list[str]:
         """All problems: bad rows first, then one line per metric and reason."""

@@ -1,0 +1,98 @@
+"""What the metrics that ask a masked language model share: their requests, and what they make of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from turnwise.metrics.base import Score
+from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
+from turnwise.text.tokenise import lower_words
+from turnwise.train.inputs import SEPARATOR
+
+Scope = Literal["all", "response", "response+eos"]
+Reduction = Literal["mean", "sum"]
+
+NOTHING_TO_JUDGE = "no token to judge"
+
+
+def surprisals(answer: TokenScores) -> tuple[tuple[str, float], ...]:
+    """Each token with what it costs: its negative log-likelihood in nats.
+
+    >>> surprisals(TokenScores(("tea",), (-1.5,)))
+    (('tea', 1.5),)
+    """
+    return tuple((token, -value) for token, value in zip(answer.tokens, answer.log_probs, strict=True))
+
+
+def reduced(answer: TokenScores, reduction: Reduction) -> float:
+    """The log-likelihood of all tokens, or of the average one."""
+    total = sum(answer.log_probs)
+    return total if reduction == "sum" else total / len(answer.log_probs)
+
+
+def likelihood_score(answer: TokenScores, reduction: Reduction, sign: int = 1) -> Score:
+    """The score of a judged text, with what it is made of."""
+    if not answer.tokens:
+        return Score(None, note=NOTHING_TO_JUDGE)
+    parts = {"tokens": float(len(answer.tokens)), "log-likelihood": sum(answer.log_probs)}
+    return Score(sign * reduced(answer, reduction), parts, tokens=surprisals(answer))
+
+
+def last_turns(context: Sequence[str], turns: str) -> Sequence[str]:
+    """The last turns of a context, as many as an option says: a number, or `all`.
+
+    >>> last_turns(["a", "b", "c"], "2"), last_turns(["a", "b"], "all")
+    (['b', 'c'], ['a', 'b'])
+    """
+    return context if turns == "all" else context[len(context) - min(int(turns), len(context)) :]
+
+
+def check_turns(turns: str, least: int = 1) -> None:
+    """Refuse what `last_turns` cannot read."""
+    if turns != "all" and not (turns.isascii() and turns.isdigit() and int(turns) >= least):
+        raise ValueError(f"option turns={turns}: write a whole number from {least} up, or all")
+
+
+def as_published(text: str) -> str:
+    """Text as the USR corpora come: lower case, words and marks apart.
+
+    >>> as_published("I can't wait!")
+    "i ca n't wait !"
+    """
+    return " ".join(lower_words(text))
+
+
+def split_separators(separators: str) -> tuple[str, str]:
+    """The words that end an utterance and open the response, from `_eos/_go`; the second may be left out.
+
+    >>> split_separators("_eos/_go"), split_separators("|")
+    (('_eos', '_go'), ('|', ''))
+    """
+    eos, _, go = separators.partition("/")
+    return eos, go
+
+
+def dialogue_request(
+    turns: Sequence[str],
+    response: str,
+    *,
+    scope: Scope = "response",
+    separators: str = "",
+    max_length: int | None = None,
+) -> MaskedLikelihood:
+    """Asks for the tokens of a response after its context, or of both.
+
+    Without separators the two are the model's own pair, and a text that is too long loses the beginning of its
+    context. With separators everything is one text, as USR has it, and one that is too long loses its end.
+    """
+    window = None if max_length is None else Window(total=max_length)
+    if not separators:
+        span = None if scope == "all" else (0, len(response))
+        return MaskedLikelihood(SEPARATOR.join(turns), response, span, window)
+    eos, go = split_separators(separators)
+    before = " ".join([*(word for turn in turns for word in (turn, eos)), *([go] if go else [])])
+    text = " ".join([before, response, eos])
+    # From the space before the response on: some tokenizers count it to the first word.
+    end = len(text) if scope == "response+eos" else len(before) + 1 + len(response)
+    return MaskedLikelihood(text, span=None if scope == "all" else (len(before), end), window=window)

@@ -1,0 +1,153 @@
+"""How raw sub-scores become comparable: z-scores and quantile clamps, with constants that are data.
+
+`constants.json` beside this file holds named sets of constants: the authors' own, and one per model pack, measured
+on that pack's training dialogues. A set maps a metric, as it is asked for, to its mean, deviation and quantiles. A
+user's own set is a file of one set, in the same form; `measure` makes one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from turnwise.errors import TurnwiseError
+
+FILE = Path(__file__).with_name("constants.json")
+# What composites use unless they are told otherwise: to be the bundled pack's own set as soon as it is measured.
+DEFAULT = "published"
+# Not a set but the request to use the constants of the very scores that are judged.
+BATCH = "batch"
+LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is known about the scores of one metric."""
+
+    mean: float | None = None
+    std: float | None = None
+    quantiles: Mapping[float, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """A named set of scales. `label` names its content too, for signatures."""
+
+    name: str
+    label: str
+    scales: Mapping[str, Scale]
+
+    def moments(self, request: str) -> tuple[float, float]:
+        """Mean and deviation of a metric."""
+        scale = self._scale(request)
+        if scale.mean is None or not scale.std:
+            raise TurnwiseError(f"constants '{self.name}' have no mean and deviation of '{request}'")
+        return scale.mean, scale.std
+
+    def bounds(self, request: str, levels: tuple[float, float]) -> tuple[float, float]:
+        """Two quantiles of a metric."""
+        stored = self._scale(request).quantiles
+        absent = [level for level in levels if level not in stored]
+        if absent:
+            has = ", ".join(f"{level:g}" for level in stored) or "none"
+            raise TurnwiseError(f"constants '{self.name}' have no quantile {absent[0]:g} of '{request}'; stored: {has}")
+        return stored[levels[0]], stored[levels[1]]
+
+    def _scale(self, request: str) -> Scale:
+        plain = request.partition("[")[0].partition(":")[0]
+        scale = self.scales.get(request) or self.scales.get(plain)
+        if scale is None:
+            known = ", ".join(self.scales)
+            raise TurnwiseError(
+                f"constants '{self.name}' know nothing of '{plain}' (they know: {known}); "
+                f"give constants={BATCH}, or a JSON file of your own"
+            )
+        return scale
+
+
+@cache
+def load_constants(name: str) -> Constants:
+    """The set of this name, or the one in a user's own JSON file."""
+    if not name.endswith(".json"):
+        sets = _read(FILE)
+        if name not in sets:
+            offered = ", ".join([*sets, BATCH])
+            raise TurnwiseError(f"no constants are called '{name}'; there are: {offered}, or a JSON file of your own")
+        return Constants(name, name, _scales(sets[name], name))
+    content = _read(Path(name))
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+    return Constants(name, f"{Path(name).name}#{digest}", _scales(content, name))
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise TurnwiseError(f"{path}: cannot be read ({problem.strerror})") from None
+    except ValueError as problem:
+        raise TurnwiseError(f"{path}: not valid JSON ({problem})") from None
+
+
+def _scales(content: Any, name: str) -> dict[str, Scale]:
+    try:
+        return {metric: _parse(of) for metric, of in content.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise TurnwiseError(f"{name}: not a set of constants ({type(problem).__name__}: {problem})") from None
+
+
+def _parse(of: Mapping[str, Any]) -> Scale:
+    moments = {key: float(of[key]) for key in ("mean", "std") if key in of}
+    quantiles = {float(level): float(value) for level, value in of.get("quantiles", {}).items()}
+    return Scale(**moments, quantiles=quantiles)
+
+
+def measure(scores: Mapping[str, Sequence[float]], levels: Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
+    """A set of constants, ready for JSON, from scores of responses that nobody will be judged on.
+
+    >>> measure({"nup": [0.0, 1.0]}, levels=[0.5])
+    {'nup': {'n': 2, 'mean': 0.5, 'std': 0.5, 'quantiles': {'0.5': 0.5}}}
+    """
+    measured = {}
+    for metric, values in scores.items():
+        column = np.asarray(values, dtype=np.float64)
+        quantiles = {f"{level:g}": float(np.quantile(column, level)) for level in levels}
+        moments = {"mean": float(column.mean()), "std": float(column.std())}
+        measured[metric] = {"n": len(column), **moments, "quantiles": quantiles}
+    return measured
+
+
+def clamp(values: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+    """Values between two bounds as 0 to 1, those beyond as 0 or 1. Equal bounds leave a step between 0 and 1.
+
+    >>> clamp([0, 2, 3, 9], 1, 5).tolist()
+    [0.0, 0.25, 0.5, 1.0]
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if high <= low:
+        return (np.sign(column - low) + 1) / 2
+    clamped: NDArray[np.float64] = np.clip((column - low) / (high - low), 0.0, 1.0)
+    return clamped
+
+
+def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
+    """The numbers of an option such as `alphas=0.33/0.33/0.34`.
+
+    >>> numbers("0.25/0.75", "clamp", 2)
+    (0.25, 0.75)
+    """
+    try:
+        found = tuple(float(part) for part in text.split("/"))
+    except ValueError:
+        found = ()
+    if not found or not all(map(np.isfinite, found)) or count not in (None, len(found)):
+        many = f"{count} numbers" if count else "numbers"
+        raise ValueError(f"option {option}={text}: write {many} with / between them")
+    return found

@@ -1,0 +1,220 @@
+"""USL-H (Phy et al. 2020): understandability, sensibleness and likability, composed as a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts
+from turnwise.metrics.normalise import BATCH, DEFAULT, clamp, load_constants, numbers
+from turnwise.metrics.registry import load_part, register
+from turnwise.metrics.uslh_parts import CITE, MODES
+from turnwise.models.protocols import Request
+
+Composition = Literal["HS", "H", "A", "geometric", "harmonic"]
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float]
+
+PUBLISHED_ALPHAS = (0.33, 0.33, 0.34)
+
+
+# --- the composition ------------------------------------------------------------------------------------
+
+
+def terms(
+    u: ArrayLike,
+    s: ArrayLike,
+    l: ArrayLike,  # noqa: E741  (the paper's letter)
+    composition: Composition = "HS",
+    alphas: Sequence[float] = PUBLISHED_ALPHAS,
+) -> dict[str, Floats]:
+    """What the score is a sum of: H (Eq. 1), HS (Eq. 3, the one the authors use) or A. Means have no terms.
+
+    >>> {name: round(float(value), 2) for name, value in terms(1, 1, 0.5).items()}
+    {'U': 0.33, 'S': 0.33, 'SL': 0.17}
+    """
+    u, s, l = (np.asarray(x, dtype=np.float64) for x in (u, s, l))  # noqa: E741
+    a, b, c = alphas
+    if composition == "H":
+        return {"U": a * u, "US": b * u * s, "USL": c * u * s * l}
+    if composition == "HS":
+        return {"U": a * u, "S": b * s, "SL": c * s * l}
+    return {"U": a * u, "S": b * s, "L": c * l} if composition == "A" else {}
+
+
+def compose(
+    u: ArrayLike,
+    s: ArrayLike,
+    l: ArrayLike,  # noqa: E741
+    composition: Composition = "HS",
+    alphas: Sequence[float] = PUBLISHED_ALPHAS,
+) -> Floats:
+    """USL-H or one of its rivals, of one response or of many, each quality from 0 to 1.
+
+    >>> round(compose(1, 0, 1).item(), 2), round(compose(1, 0, 1, "A").item(), 2)
+    (0.33, 0.67)
+    """
+    if composition in ("geometric", "harmonic"):
+        weights = np.asarray(alphas, dtype=np.float64) / sum(alphas)
+        qualities = np.stack(np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (u, s, l))), axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A quality of 0 makes either mean 0, unless it has no weight.
+            if composition == "geometric":
+                return np.asarray(np.prod(qualities**weights, axis=-1))
+            return np.asarray(1 / np.sum(np.where(weights > 0, weights / qualities, 0.0), axis=-1))
+    return np.asarray(sum(terms(u, s, l, composition, alphas).values()), dtype=np.float64)
+
+
+def likability(qualities: Sequence[ArrayLike], betas: Sequence[float] | None = None) -> Floats:
+    """Several likable qualities as one: their weighted sum, equal weights unless given.
+
+    >>> likability([1.0, 0.0], [0.7, 0.3]).item()
+    0.7
+    """
+    weights = betas if betas is not None else [1 / len(qualities)] * len(qualities)
+    weighed = [beta * np.asarray(q, dtype=np.float64) for beta, q in zip(weights, qualities, strict=True)]
+    return np.asarray(sum(weighed), dtype=np.float64)
+
+
+def compose_ratings(
+    ratings: Sequence[tuple[float | None, float | None, float | None]],
+    composition: Composition = "HS",
+    alphas: Sequence[float] = PUBLISHED_ALPHAS,
+) -> float | None:
+    """USL-HH, the same composition of people's own judgements (from 0 to 1): one triple per rater, then their mean.
+
+    Likability need not be judged where a response does not make sense. Raters who left out anything else do not count.
+
+    >>> round(compose_ratings([(1, 1, 0), (1, 1, 0), (1, 1, 0), (1, 1, 1)]), 3)
+    0.745
+    """
+    given = [(u, s, q) for u, s, q in ratings if u is not None and s is not None and (q is not None or not s)]
+    known = [(u, s, q or 0.0) for u, s, q in given]
+    return float(np.mean([compose(*triple, composition, alphas) for triple in known])) if known else None
+
+
+# --- the metric -----------------------------------------------------------------------------------------
+
+QUALITIES = {"specificity": "mlm-likelihood"}
+AWAITS_BATCH = "its parts are normalised over all responses together"
+
+
+@register({"usl-h": {}, "usl-a": {"composition": "A"}})
+@dataclass(frozen=True, kw_only=True)
+class UslH(Metric):
+    """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
+
+    `likability` names one or several, with `betas` for their weights; `constants` says whose quantiles: a named set,
+    a JSON file, or `batch`, the responses that are judged. `clamp=0/1` is true min-max.
+    """
+
+    understandable: str = "vup"
+    sensible: str = "nup"
+    likability: str = "specificity"
+    composition: Composition = "HS"
+    alphas: str = "0.33/0.33/0.34"
+    betas: str = ""
+    clamp: str = "0.25/0.75"
+    constants: str = DEFAULT
+
+    summary: ClassVar[str] = "understandable, then sensible, then likable, as a hierarchy (usl-a: as a plain average)"
+    cite: ClassVar[str] = CITE
+    needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
+        "released": {"constants": "published"},
+        "paper": {"clamp": "0/1", "constants": BATCH},
+    }
+    roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "masked-lm"})
+
+    def __post_init__(self) -> None:
+        if abs(sum(numbers(self.alphas, "alphas", 3)) - 1) > 1e-6:
+            raise ValueError(f"option alphas={self.alphas}: they must add up to 1")
+        if self.betas and abs(sum(numbers(self.betas, "betas", len(self.likable))) - 1) > 1e-6:
+            raise ValueError(f"option betas={self.betas}: they must add up to 1")
+        low, high = self.levels
+        if not 0 <= low < high <= 1:
+            raise ValueError(f"option clamp={self.clamp}: write two quantiles from 0 to 1, the lower first")
+        if self.composition not in get_args(Composition):
+            raise ValueError(f"option composition={self.composition}: choose one of {', '.join(get_args(Composition))}")
+        # Made now, so that a request that cannot be met is answered before any work is done.
+        _ = self.parts, self.bounds
+
+    @property
+    def likable(self) -> tuple[str, ...]:
+        """The metrics of the likable qualities."""
+        return tuple(QUALITIES.get(name, name) for name in self.likability.split("/"))
+
+    @property
+    def levels(self) -> Bounds:
+        """The two quantiles that become 0 and 1."""
+        low, high = numbers(self.clamp, "clamp", 2)
+        return low, high
+
+    @cached_property
+    def parts(self) -> dict[str, Metric]:
+        """The sub-metrics, by the request that names them."""
+        return {name: load_part(name, self.mode) for name in (self.understandable, self.sensible, *self.likable)}
+
+    @cached_property
+    def bounds(self) -> dict[str, Bounds]:
+        """The bounds of each sub-metric that does not lie in 0 to 1; none while the batch is awaited."""
+        if self.constants == BATCH:
+            return {}
+        constants = load_constants(self.constants)
+        return {name: constants.bounds(name, self.levels) for name in self._unbounded()}
+
+    def _unbounded(self) -> list[str]:
+        return [name for name, part in self.parts.items() if part.range != (0.0, 1.0)]
+
+    def options(self) -> dict[str, object]:
+        given = super().options()
+        return given if self.constants == BATCH else given | {"constants": load_constants(self.constants).label}
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        return requests_of_parts(self.parts, example)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        found = judge_parts(self.parts, example, answers)
+        raw = {name: score.value for name, score in found.items() if score.value is not None}
+        tokens = next((score.tokens for score in found.values() if score.tokens), ())
+        lacking = [score.note for score in found.values() if score.value is None]
+        if lacking:
+            return Score(None, raw, lacking[0], tokens)
+        unsettled = Score(None, raw, AWAITS_BATCH, tokens)
+        waits = self.constants == BATCH and self._unbounded()
+        return unsettled if waits else self._composed(unsettled, self.bounds)
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        """With `constants=batch`: the scores between quantiles of this run."""
+        ready = [score for score in scores if score.note == AWAITS_BATCH]
+        if not ready:
+            return list(scores)
+        bounds = {}
+        for name in self._unbounded():
+            low, high = np.quantile([score.parts[name] for score in ready], self.levels)
+            bounds[name] = (float(low), float(high))
+        return [self._composed(score, bounds) if score.note == AWAITS_BATCH else score for score in scores]
+
+    def _composed(self, unsettled: Score, bounds: Mapping[str, Bounds]) -> Score:
+        """The score of raw parts, with the normalised value of each and what each term contributes."""
+        normal = {name: float(clamp(unsettled.parts[name], *between)) for name, between in bounds.items()}
+        quality = {**unsettled.parts, **normal}
+        betas = numbers(self.betas, "betas") if self.betas else None
+        liked = float(likability([quality[name] for name in self.likable], betas))
+        triple = (quality[self.understandable], quality[self.sensible], liked)
+        alphas = numbers(self.alphas, "alphas")
+        parts = {
+            **unsettled.parts,
+            **{f"{name} normalised": value for name, value in normal.items()},
+            "likability": liked,
+        }
+        added = terms(*triple, self.composition, alphas)
+        parts |= {f"{term} contribution": float(value) for term, value in added.items()}
+        return Score(float(compose(*triple, self.composition, alphas)), parts, tokens=unsettled.tokens)

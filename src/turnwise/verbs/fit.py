@@ -1,0 +1,268 @@
+"""`fit`: learn from your own raters how much each metric should count, and check it on contexts it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.engine.local import Judged
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import corpus_exclusions
+from turnwise.metrics.composite import CompositeMetric
+from turnwise.stats.bootstrap import correlation_interval
+from turnwise.stats.correlation import pearson, spearman
+from turnwise.stats.fitting import (
+    LinearFit,
+    Method,
+    fit_linear,
+    folds_by_cluster,
+    held_out_predictions,
+    weight_intervals,
+)
+from turnwise.verbs.config import composite_of, name_for, save_config
+from turnwise.verbs.evaluate import check_targets, evaluate
+from turnwise.verbs.rated import Item, clusters_of, rated_items
+
+# With fewer items than this for each metric, weights follow the accidents of the sample.
+ITEMS_PER_METRIC = 3
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedWeight:
+    """What one standard deviation of a metric is worth, in points of the rating, with its 95 % interval."""
+
+    metric: str
+    weight: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agrees:
+    """How far something agrees with the ratings; the interval is that of Spearman."""
+
+    pearson: float | None
+    spearman: float | None
+    spearman_low: float | None
+    spearman_high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RaterWeights:
+    """The fit to one rater alone."""
+
+    rater: str
+    n: int
+    weights: dict[str, float]
+
+
+@dataclass
+class Fit:
+    """Fitted weights, how they do on contexts that were held out, and the metric that they make."""
+
+    target: str
+    weights: list[FittedWeight]
+    cross_validated: Agrees
+    in_sample: Agrees
+    single: dict[str, Agrees]
+    n: int
+    contexts: int
+    folds: int
+    metric: CompositeMetric
+    raters: list[RaterWeights] = field(default_factory=list)
+    config: Path | None = None
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise fit --format json`."""
+        return {
+            "target": self.target,
+            "weights": [asdict(weight) for weight in self.weights],
+            "cross_validated": asdict(self.cross_validated),
+            "config": None if self.config is None else str(self.config),
+            "in_sample": asdict(self.in_sample),
+            "single": [{"metric": key, **asdict(agrees)} for key, agrees in self.single.items()],
+            "raters": [asdict(rater) for rater in self.raters],
+            "n": self.n,
+            "contexts": self.contexts,
+            "folds": self.folds,
+        }
+
+
+def fit(
+    source: object,
+    target: str = "Overall",
+    metrics: str | Iterable[str] = "default",
+    *,
+    per_rater: bool = False,
+    ridge: float = 0.0,
+    non_negative: bool = False,
+    folds: int = 10,
+    exclude_systems: Sequence[str] = (),
+    config: str | Path | None = None,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    progress: Iterator[None] | None = None,
+) -> Fit:
+    """Fit weights for metrics to one rated quality, by least squares on z-scores.
+
+    The target is the mean of an item's raters; with `per_rater` each rater is fitted alone and the weights are
+    averaged. With `config` the fitted metric is written there, for `evaluate(..., config=...)` to use.
+    """
+    _check_request(ridge, folds)
+    if config is not None:
+        check_targets(file=Path(config))
+    result = evaluate(
+        source,
+        metrics,
+        corpus=corpus,
+        mapping=mapping,
+        strict=strict,
+        seed=seed,
+        models=models,
+        device=device,
+        cache=cache,
+        progress=progress,
+    )
+    excluded, notes = _exclusions(result.judged, exclude_systems, corpus)
+    keys = [key for key, metric in result.metrics.items() if metric.level == "turn"]
+    if len(keys) < len(result.metrics):
+        left_out = ", ".join(key for key in result.metrics if key not in keys)
+        notes.append(f"left out, because they do not judge single turns: {left_out}")
+    items, missing = rated_items(result.judged, keys, target, excluded)
+    if missing:
+        notes.append(f"{missing} of {missing + len(items)} rated rows are left out: some metric has no score for them")
+    scores = np.array([item.scores for item in items], dtype=np.float64).reshape(len(items), len(keys))
+    overall = np.array([np.mean(list(item.ratings.values())) for item in items], dtype=np.float64)
+    clusters = clusters_of(items)
+    _check_data(keys, scores, overall, clusters, target, missing)
+    method = Method(ridge, non_negative)
+    people = _people(items, len(keys), notes) if per_rater else {}
+    ratings = np.column_stack(list(people.values())) if people else overall
+    fitted = fit_linear(scores, ratings, method)
+    dealt = folds_by_cluster(clusters, folds, seed)
+    held_out = held_out_predictions(scores, ratings, dealt, method)
+    intervals = weight_intervals(scores, ratings, clusters, method, seed=seed)
+    found = Fit(
+        target=target,
+        weights=[
+            FittedWeight(key, weight, *((None, None) if interval is None else (interval.low, interval.high)))
+            for key, weight, interval in zip(keys, fitted.weights.tolist(), intervals, strict=True)
+        ],
+        cross_validated=_agrees(held_out, overall, clusters, seed),
+        in_sample=_agrees(fitted.predict(scores), overall, clusters, seed),
+        single={key: _agrees(scores[:, column], overall, clusters, seed) for column, key in enumerate(keys)},
+        n=len(items),
+        contexts=len(set(clusters.tolist())),
+        folds=int(dealt.max()) + 1,
+        metric=_composite(keys, fitted, "fitted" if config is None else name_for(config)),
+        raters=[_rater(name, scores, column, keys, method) for name, column in people.items()],
+        notes=notes,
+        problems=result.problems,
+    )
+    return found if config is None else replace(found, config=_save(found, config))
+
+
+def _check_request(ridge: float, folds: int) -> None:
+    if not ridge >= 0 or ridge == float("inf"):
+        raise TurnwiseError(f"ridge is {ridge:g}; give 0 or more")
+    if folds < 2:
+        raise TurnwiseError(f"{folds} folds leave nothing to check on; give 2 or more")
+
+
+def _exclusions(judged: list[Judged], systems: Sequence[str], corpus: str | None) -> tuple[set[str], list[str]]:
+    known = {item.row.example.system: None for item in judged if item.row.example}
+    for name in systems:
+        if name not in known:
+            raise TurnwiseError(f"no system is called '{name}'; the systems are: {', '.join(known)}")
+    notes = []
+    papers = set(corpus_exclusions(corpus)) - set(systems) if corpus is not None else set()
+    if papers:
+        notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(papers))}")
+    return {*systems, *papers}, notes
+
+
+def _check_data(
+    keys: list[str], scores: Floats, overall: Floats, clusters: NDArray[np.int64], target: str, missing: int
+) -> None:
+    """Refuse what no weights can be learned from, in one line."""
+    if not keys:
+        raise TurnwiseError("no metric judges single turns; ask for others with --metrics")
+    if not len(overall):
+        lost = f"each of the {missing} rated rows lacks a score of some metric" if missing else "no row has a rating"
+        raise TurnwiseError(f"there is nothing to fit to {target}: {lost}; see the notes of 'turnwise score'")
+    if len(overall) < ITEMS_PER_METRIC * len(keys):
+        needed = f"{ITEMS_PER_METRIC * len(keys)} are needed for {len(keys)} metrics"
+        raise TurnwiseError(f"{len(overall)} rated items are too few: {needed}; rate more, or name fewer metrics")
+    if len(np.unique(clusters)) < 2:
+        raise TurnwiseError("all rated items share one context, so none can be held out; rate more contexts")
+    if overall.min() == overall.max():
+        raise TurnwiseError(f"every item has the same rating of {target}; there is nothing to learn from it")
+    for key, column in zip(keys, scores.T, strict=True):
+        if column.min() == column.max():
+            raise TurnwiseError(f"{key} has the same score for every rated item; leave it out with --metrics")
+
+
+def _people(items: list[Item], metrics: int, notes: list[str]) -> dict[str, Floats]:
+    """One column of ratings per rater, NaN where they gave none; raters with too few ratings are left out."""
+    names = sorted({name for item in items for name in item.ratings})
+    columns = {name: np.array([item.ratings.get(name, np.nan) for item in items], dtype=np.float64) for name in names}
+    enough = {
+        name: column
+        for name, column in columns.items()
+        if np.count_nonzero(~np.isnan(column)) >= ITEMS_PER_METRIC * metrics
+    }
+    few = [name for name in names if name not in enough]
+    if not enough:
+        raise TurnwiseError(
+            f"no rater rated {ITEMS_PER_METRIC * metrics} items, as {metrics} metrics need; leave out --per-rater"
+        )
+    if few:
+        notes.append(f"left out, because they rated fewer than {ITEMS_PER_METRIC * metrics} items: {', '.join(few)}")
+    if any(name.startswith("#") for name in enough):
+        notes.append("raters are not named; the first rating of each item counts as one rater's, and so on")
+    return enough
+
+
+def _rater(name: str, scores: Floats, ratings: Floats, keys: list[str], method: Method) -> RaterWeights:
+    weights = fit_linear(scores, ratings, method).weights.tolist()
+    return RaterWeights(name, int(np.count_nonzero(~np.isnan(ratings))), dict(zip(keys, weights, strict=True)))
+
+
+def _agrees(scores: Floats, ratings: Floats, clusters: NDArray[np.int64], seed: int) -> Agrees:
+    interval = correlation_interval(scores, ratings, clusters, method="spearman", seed=seed)
+    ends = (None, None) if interval is None else (interval.low, interval.high)
+    return Agrees(pearson(scores, ratings).value, spearman(scores, ratings).value, *ends)
+
+
+def _composite(keys: list[str], fitted: LinearFit, name: str) -> CompositeMetric:
+    columns = zip(keys, fitted.weights.tolist(), fitted.mean.tolist(), fitted.deviation.tolist(), strict=True)
+    parts = [
+        {"metric": key, "weight": weight, "normaliser": {"kind": "z", "mean": mean, "deviation": deviation}}
+        for key, weight, mean, deviation in columns
+    ]
+    return composite_of({"name": name, "intercept": fitted.intercept, "parts": parts})
+
+
+def _save(found: Fit, config: str | Path) -> Path:
+    from turnwise import __version__
+
+    checked = found.cross_validated.spearman
+    shown = "undefined" if checked is None else f"{checked:.3f}"
+    description = (
+        f"fitted to {found.target} by turnwise {__version__}: {found.n} items, {found.contexts} contexts, "
+        f"Spearman {shown} in {found.folds}-fold cross-validation"
+    )
+    return save_config(found.metric, config, description=description)

@@ -1,0 +1,54 @@
+"""What is asked of a masked language model, and what is made of its answers."""
+
+from __future__ import annotations
+
+import pytest
+from toy_models import Toy
+
+from turnwise.metrics.masked import dialogue_request, likelihood_score, surprisals
+from turnwise.models.protocols import TokenScores, Window
+
+TURNS, RESPONSE = ["do you like tea ?", "why ?"], "i love cats"
+
+
+def judged(toy: Toy, request) -> TokenScores:
+    return toy.ask([request])[request]
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({"scope": "all"}, "do you like tea ? why ? i love cats"),
+        ({"scope": "response"}, "i love cats"),
+        ({"separators": "why/how", "scope": "all"}, "do you like tea ? why why ? why how i love cats why"),
+        ({"separators": "why/how", "scope": "response"}, "i love cats"),
+        ({"separators": "why/how", "scope": "response+eos"}, "i love cats why"),
+        ({"separators": "why", "scope": "all"}, "do you like tea ? why why ? why i love cats why"),
+    ],
+)
+def test_the_scope_says_which_tokens_are_judged(toy: Toy, options, tokens: str) -> None:
+    assert judged(toy, dialogue_request(TURNS, RESPONSE, **options)).tokens == tuple(tokens.split())
+
+
+def test_separators_are_plain_text(toy: Toy) -> None:
+    request = dialogue_request(TURNS[-1:], RESPONSE, scope="all", separators="_eos/_go")
+    assert request.text == "why ? _eos _go i love cats _eos"
+    assert "_" in judged(toy, request).tokens
+
+
+def test_the_pair_form_cuts_the_beginning_of_the_context(toy: Toy) -> None:
+    request = dialogue_request(TURNS, RESPONSE, scope="all", max_length=9)
+    assert request.window == Window(total=9)
+    assert judged(toy, request).tokens == ("why", "?", "i", "love", "cats")
+
+
+def test_surprisals_add_up_to_the_likelihood(toy: Toy) -> None:
+    answer = judged(toy, dialogue_request(TURNS, RESPONSE))
+    score = likelihood_score(answer, "sum", -1)
+    assert sum(cost for _, cost in score.tokens) == pytest.approx(score.value)
+    assert likelihood_score(answer, "mean").value == pytest.approx(-score.value / 3)
+    assert [token for token, _ in surprisals(answer)] == RESPONSE.split()
+
+
+def test_nothing_to_judge_is_a_note() -> None:
+    assert likelihood_score(TokenScores((), ()), "mean").note == "no token to judge"

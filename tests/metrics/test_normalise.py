@@ -1,0 +1,87 @@
+"""Constants as data: the recovered ones, measured ones, and the scales they make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.normalise import clamp, load_constants, measure, numbers
+
+QUARTILES = (0.25, 0.75)
+FLOATS = st.floats(-1e6, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "raw", "expected"),
+    [
+        ("mlm-likelihood", 37.09322030283511, 0.5600475862505716),
+        ("mlm-nce", -3.0911016919, 0.2613212048),
+        ("mlm-ppl", 22.0013032866, 0.5408454777),
+        ("mlm-likelihood", 16.509640213102102, 0.03349051099657946),
+        ("mlm-likelihood", 15.2004, 0),
+        ("mlm-likelihood", 54.2914, 1),
+    ],
+)
+def test_published_outputs_are_normalised_as_published(metric: str, raw: float, expected: float) -> None:
+    bounds = load_constants("published").bounds(metric, QUARTILES)
+    assert clamp(raw, *bounds).item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_earlier_run_is_there_too() -> None:
+    assert load_constants("published-earlier").bounds("mlm-likelihood", QUARTILES) == (11.655501070, 43.133963141)
+
+
+@given(st.lists(FLOATS, min_size=1), FLOATS, FLOATS)
+def test_clamp_keeps_order_and_bounds(values: list[float], a: float, b: float) -> None:
+    clamped = clamp(sorted(values), min(a, b), max(a, b))
+    assert clamped.min() >= 0
+    assert clamped.max() <= 1
+    assert (np.diff(clamped) >= 0).all()
+
+
+def test_measured_constants_come_back_from_a_file(tmp_path: Path) -> None:
+    scores = np.random.default_rng(1).normal(3, 2, 500)
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(measure({"mlm-slor": scores.tolist()})))
+    constants = load_constants(str(path))
+    assert constants.moments("mlm-slor") == pytest.approx((scores.mean(), scores.std()))
+    assert constants.bounds("mlm-slor", (0, 1)) == pytest.approx((scores.min(), scores.max()))
+    assert constants.bounds("mlm-slor[x=1]", QUARTILES) == pytest.approx(tuple(np.percentile(scores, [25, 75])))
+    assert constants.label.startswith("own.json#")
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: load_constants("publisht"), "there are: published"),
+        (lambda: load_constants("absent.json"), "absent.json: cannot be read"),
+        (lambda: load_constants("published").bounds("mlm-slor", QUARTILES), "know nothing of 'mlm-slor'"),
+        (lambda: load_constants("published").bounds("mlm-nce", (0, 1)), "no quantile 0 of 'mlm-nce'"),
+        (lambda: load_constants("published").moments("mlm-nce"), "no mean"),
+    ],
+)
+def test_what_is_not_known_is_said_in_one_line(ask, words: str) -> None:
+    with pytest.raises(TurnwiseError) as caught:
+        ask()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_set_of_constants_is_refused(tmp_path: Path) -> None:
+    for i, content in enumerate(("[1]", '{"vup": 3}', '{"vup": {"quantiles": {"low": 1}}}', "{")):
+        path = tmp_path / f"{i}.json"
+        path.write_text(content)
+        with pytest.raises(TurnwiseError, match="not "):
+            load_constants(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "a/b", "1/2/3", "nan/1", "1/", "inf/2"])
+def test_an_option_of_numbers_must_be_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match="write 2 numbers"):
+        numbers(text, "clamp", 2)

@@ -1,0 +1,246 @@
+"""USL-H: the specification's oracles for the composition, and the metrics on a toy pack."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import gmean, hmean
+from toy_models import Toy
+
+from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.normalise import clamp, load_constants
+from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
+from turnwise.metrics.uslh_parts import unigram_words
+from turnwise.models.protocols import Classify, Window
+
+EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"))
+OTHER = Example("why not ?", ("i like music", "Tea?"))
+UNIT = st.floats(0, 1)
+
+
+# --- the composition ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("triple", "composition", "expected"),
+    [
+        ((1, 0, 0.7), "HS", 0.33),
+        ((1, 1, 0), "HS", 0.66),
+        ((1, 1, 1), "HS", 1.00),
+        ((0, 0, 0.3), "HS", 0),
+        ((0, 1, 1), "HS", 0.67),
+        ((0, 1, 1), "H", 0),
+        ((0, 1, 1), "A", 0.67),
+        ((1, 0, 1), "A", 0.67),
+        ((1, 0, 1), "HS", 0.33),
+        ((1, 1, 1), "H", 1.00),
+    ],
+)
+def test_oracles(triple: tuple[float, float, float], composition, expected: float) -> None:
+    assert compose(*triple, composition).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("vup", "nup", "nll", "expected"),
+    [
+        (0.811803936958313, 0.012801747769117355, 37.09322030283511, 0.27455753585893217),
+        (0.9703407883644104, 0.0053728255443274975, 16.509640213102102, 0.322046671738695),
+    ],
+)
+def test_published_outputs(vup: float, nup: float, nll: float, expected: float) -> None:
+    bounds = load_constants("published").bounds("mlm-likelihood", (0.25, 0.75))
+    assert compose(vup, nup, clamp(nll, *bounds)).item() == pytest.approx(expected, abs=1e-11)
+
+
+def test_ratings_of_the_papers_tables() -> None:
+    assert compose_ratings([(1, 1, 0)] * 3 + [(1, 1, 1)]) == pytest.approx(0.745)
+    assert compose_ratings([(1, 0, None)] + [(0, 0, None)] * 3) == pytest.approx(0.0825)
+    assert compose_ratings([(1, 1, None), (None, 1, 1)]) is None
+    assert compose_ratings([(1, 1, 1), (None, 1, 1)], "H") == pytest.approx(1)
+
+
+@given(UNIT, UNIT, UNIT)
+def test_terms_add_up_and_the_hierarchy_holds(u: float, s: float, q: float) -> None:
+    for composition in ("H", "HS", "A"):
+        assert sum(terms(u, s, q, composition).values()) == pytest.approx(compose(u, s, q, composition).item())
+    full, simplified, average = (compose(u, s, q, c).item() for c in ("H", "HS", "A"))
+    assert full <= simplified + 1e-12
+    assert simplified <= average + 1e-12
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.01, 1), st.lists(st.floats(0.1, 9), min_size=3, max_size=3))
+def test_means_are_scipys(u: float, s: float, q: float, weights: list[float]) -> None:
+    assert compose(u, s, q, "geometric", weights).item() == pytest.approx(gmean([u, s, q], weights=weights))
+    assert compose(u, s, q, "harmonic", weights).item() == pytest.approx(hmean([u, s, q], weights=weights))
+
+
+def test_means_are_nothing_where_a_quality_is_nothing() -> None:
+    assert compose([0, 1], [1, 1], [1, 0], "geometric").tolist() == [0, 0]
+    assert compose([0, 1], [1, 1], [1, 0], "harmonic").tolist() == [0, 0]
+    assert compose(0, 1, 1, "harmonic", (0, 0.5, 0.5)).item() == 1
+
+
+def test_several_likable_qualities() -> None:
+    assert likability([[1, 0], [0, 1]]).tolist() == [0.5, 0.5]
+    assert likability([[1, 0], [0, 1]], [0.9, 0.1]) == pytest.approx([0.9, 0.1])
+
+
+# --- the parts ------------------------------------------------------------------------------------------
+
+
+def test_what_vup_and_nup_ask() -> None:
+    def asked(request: str):
+        (only,) = load_metric(request).requests(EXAMPLE)
+        return only
+
+    assert asked("vup") == Classify(EXAMPLE.response, role="vup")
+    assert asked("vup:released").window == Window(total=25)
+    assert asked("nup") == Classify("Hello! [SEP] Do you like dogs?", EXAMPLE.response, role="nup")
+    assert asked("nup:released") == Classify("Hello! Do you like dogs?", EXAMPLE.response, Window(50, 25, 25), "nup")
+    assert asked("nup:paper").text == "Do you like dogs?"
+    assert asked("nup:released[context_length=100,response_length=25]").window == Window(125, 100, 25)
+    assert asked("empathy") == Classify(EXAMPLE.response, role="emotion")
+    assert asked("empathy[turns=1]").text == "Do you like dogs?"
+
+
+def test_forms_of_the_likelihood(toy: Toy) -> None:
+    names = ["mlm-likelihood", "mlm-nce", "mlm-ppl", "mlm-slor", "iwf"]
+    scores = toy.judge(names, EXAMPLE)[0]
+    total, tokens = scores["mlm-nce"].parts["log-likelihood"], 7
+    assert scores["mlm-likelihood"].value == pytest.approx(-total)
+    assert scores["mlm-nce"].value == pytest.approx(total / tokens)
+    assert scores["mlm-ppl"].value == pytest.approx(math.exp(-total / tokens))
+    words = -sum(cost for _, cost in scores["iwf"].tokens)
+    assert scores["mlm-slor"].value == pytest.approx((total - words) / tokens)
+    assert sum(cost for _, cost in scores["mlm-likelihood"].tokens) == pytest.approx(-total)
+    assert len(toy.asked) == 2
+
+
+def test_rarity_is_that_of_the_counted_words(toy: Toy) -> None:
+    # The pack's texts have 11 words, all different; every count has one added, and so has what was never seen.
+    counts = {"i": 1, "like": 1, "yes": 1, "cats": 0}
+    rarity = [-math.log((count + 1) / (11 + 11 + 1)) for count in counts.values()]
+    example = Example("I like yes cats")
+    assert toy.score("iwf", example).value == pytest.approx(np.mean(rarity), abs=1e-6)
+    assert toy.score("iwf[reduction=max]", example).value == pytest.approx(max(rarity), abs=1e-6)
+
+
+def test_words_are_those_that_packs_count() -> None:
+    from turnwise.models.export.tables import words_of
+
+    for text in ("Don’t stop, it's 5 o'clock!!", "élan — vital", "a_b c-d", ""):
+        assert list(unigram_words(text)) == words_of(text)
+
+
+def test_a_causal_model_may_judge_specificity(toy: Toy) -> None:
+    score = toy.score("usl-h[likability=lm-likelihood,constants=batch]", EXAMPLE)
+    alone = toy.score("lm-likelihood", EXAMPLE)
+    assert score.parts["lm-likelihood"] == alone.value == pytest.approx(sum(cost for _, cost in alone.tokens))
+
+
+# --- the composite --------------------------------------------------------------------------------------
+
+
+def test_the_whole_family_costs_one_pass(toy: Toy) -> None:
+    toy.judge(["usl-h", "usl-a", "vup", "nup", "mlm-likelihood", "mlm-nce", "mlm-ppl"], EXAMPLE, OTHER)
+    assert len(toy.asked) == 6
+
+
+def test_the_score_is_the_composition_of_its_parts(toy: Toy) -> None:
+    for request, form in (("usl-h", "HS"), ("usl-a", "A"), ("usl-h[composition=H]", "H")):
+        score = toy.score(request, EXAMPLE)
+        normal = clamp(score.parts["mlm-likelihood"], 15.200466625, 54.291347856).item()
+        assert score.parts["mlm-likelihood normalised"] == score.parts["likability"] == normal
+        assert score.value == compose(score.parts["vup"], score.parts["nup"], normal, form).item()
+        added = [value for name, value in score.parts.items() if name.endswith("contribution")]
+        assert sum(added) == pytest.approx(score.value, abs=1e-12)
+        assert [token for token, _ in score.tokens] == "i love cats , do you ?".split()
+
+
+def test_alphas_betas_and_other_qualities(toy: Toy) -> None:
+    request = "usl-h[likability=specificity/empathy,betas=0.2/0.8,alphas=0/0/1,composition=A]"
+    score = toy.score(request, EXAMPLE)
+    empathy = toy.score("empathy", EXAMPLE).value
+    assert score.value == pytest.approx(0.2 * score.parts["mlm-likelihood normalised"] + 0.8 * empathy)
+    assert toy.score("usl-h[likability=empathy]", EXAMPLE).parts["likability"] == pytest.approx(empathy)
+    assert toy.score("usl-h[understandable=nup,sensible=vup,likability=distinct-1]", EXAMPLE).value is not None
+
+
+def test_modes_differ_as_specified(toy: Toy) -> None:
+    long = Example("why " * 40, ("tea ?", "i like dogs"))
+    released, bare = toy.score("usl-h:released", long), toy.score("usl-h", long)
+    assert released.parts["mlm-likelihood"] == bare.parts["mlm-likelihood"]
+    assert released.parts["vup"] == toy.score("vup:released", long).value != bare.parts["vup"]
+    assert released.parts["nup"] == toy.score("nup:released", long).value
+    assert load_metric("usl-h:paper").clamp == "0/1"
+
+
+def test_paper_mode_is_min_max_over_the_run(toy: Toy) -> None:
+    examples = [EXAMPLE, OTHER, Example("tea", ("how ?",)), Example("no context")]
+    judged = [scores["usl-h:paper"] for scores in toy.judge("usl-h:paper", *examples)]
+    assert [score.value for score in judged] == [None] * 4
+    settled = load_metric("usl-h:paper").settle(judged)
+    raw = np.array([score.parts["mlm-likelihood"] for score in judged[:3]])
+    normal = [score.parts["mlm-likelihood normalised"] for score in settled[:3]]
+    assert normal == pytest.approx((raw - raw.min()) / np.ptp(raw))
+    assert settled[3].note == "no context"
+
+
+def test_signatures_show_modes_and_options() -> None:
+    names = [
+        "usl-h",
+        "usl-h:released",
+        "usl-h:paper",
+        "usl-h[alphas=0.2/0.3/0.5]",
+        "usl-h[likability=empathy]",
+        "usl-a",
+    ]
+    signatures = [signature(name, load_metric(name)) for name in names]
+    assert len(set(signatures)) == len(names)
+    assert "|composition:HS|alphas:0.2/0.3/0.5|" in signatures[3]
+    assert "composition" not in signatures[5]
+
+
+def test_the_group() -> None:
+    roles = frozenset({"vup", "nup", "masked-lm"})
+    assert list(expand("usl-h+", frozenset({"context"}), roles)) == ["usl-h", "vup", "nup", "mlm-likelihood"]
+    assert list(expand("usl-h+", frozenset({"context"}), roles - {"nup"})) == ["vup", "mlm-likelihood"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("usl-h[alphas=1/1/1]", "add up to 1"),
+        ("usl-h[alphas=1/2]", "write 3 numbers"),
+        ("usl-h[betas=0.5/0.5]", "write 1 numbers"),
+        ("usl-h[clamp=0.75/0.25]", "the lower first"),
+        ("usl-h[clamp=0/1]", "no quantile 0"),
+        ("usl-h[likability=mlm-slor]", "know nothing of 'mlm-slor'"),
+        ("usl-h[likability=kindness]", "metric 'kindness' is not known"),
+        ("usl-a[composition=H]", "no option 'composition'"),
+        ("usl-h[composition=B]", "choose one of HS, H, A, geometric, harmonic"),
+        ("nup[context_length=5]", "go together"),
+        ("empathy[turns=-1]", "or all"),
+        ("mlm-slor:released", "no mode 'released'"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_answered_in_one_line(request_: str, words: str) -> None:
+    with pytest.raises(TurnwiseError) as caught:
+        load_metric(request_)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[2] / "docs" / "metrics" / "usl-h.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,215 @@
+"""USR on a toy pack: what is asked, what is made of it, and what the options change."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_models import Toy
+
+from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.usr import usr_score
+from turnwise.models.protocols import Classify, MaskedLikelihood, Window
+
+FACTS = ("i play the piano .", "i love cats .", "i hate tea .")
+EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=FACTS)
+OTHER = Example("why not ?", ("i like music", "Tea?"), facts=("no",))
+GROUP = ["usr", "usr-mlm", "usr-dr-c", "usr-dr-f"]
+
+
+def asked(request: str, example: Example = EXAMPLE):
+    (only,) = load_metric(request).requests(example)
+    return only
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+def test_usr_mlm_released_reads_the_last_turn_and_judges_all_of_it() -> None:
+    text = "do you like dogs ? _eos _go i love cats , do you ? _eos"
+    assert asked("usr-mlm:released") == MaskedLikelihood(text)
+
+
+def test_usr_mlm_paper_is_the_negated_sum_over_the_response(toy: Toy) -> None:
+    score, mended = (toy.score(f"usr-mlm:paper{sign}", EXAMPLE) for sign in ("", "[sign=1]"))
+    assert score.value > 0
+    assert mended.value == -score.value
+    assert [token for token, _ in score.tokens] == "i love cats , do you ?".split()
+    assert load_metric("usr-mlm:paper").higher_is_better is False
+    assert load_metric("usr-mlm").higher_is_better is True
+
+
+def test_modes_of_usr_mlm_differ_as_specified(toy: Toy) -> None:
+    released, response = (toy.score(f"usr-mlm:released{o}", EXAMPLE) for o in ("", "[scope=response]"))
+    costs = [cost for _, cost in released.tokens]
+    assert released.value == pytest.approx(-np.mean(costs))
+    assert len(costs) == released.parts["tokens"] > response.parts["tokens"] == 7
+    assert toy.score("usr-mlm:paper", EXAMPLE).value == pytest.approx(-7 * response.value)
+    everything = toy.score("usr-mlm:released[turns=all]", EXAMPLE)
+    assert everything.tokens[0][0] == "hello"
+
+
+def test_usr_dr_released_texts() -> None:
+    window = Window(total=128, keep="start")
+    facts = "i play the piano . i love cats . i hate tea ."
+    response = "_go i love cats , do you ? _eos"
+    assert asked("usr-dr-c:released") == Classify(f"do you like dogs ? _eos {facts} _eos", response, window, "nup")
+    assert asked("usr-dr-f:released") == Classify(f"{facts} _eos", response, window, "dr-f")
+
+
+def test_usr_dr_reads_texts_as_the_models_were_trained_on_them() -> None:
+    context = "i love cats . [SEP] Hello! [SEP] Do you like dogs?"
+    assert asked("usr-dr-c") == Classify(context, EXAMPLE.response, role="nup")
+    assert asked("usr-dr-f") == Classify("i love cats .", EXAMPLE.response, role="dr-f")
+    assert asked("usr-dr-c[turns=1]").text == "i love cats . [SEP] Do you like dogs?"
+
+
+def test_the_best_fact_is_the_best_of_all(toy: Toy) -> None:
+    best = toy.score("usr-dr-f[fact=best]", EXAMPLE)
+    each = [toy.score("usr-dr-f", Example("I love cats, do you?", facts=(fact,))).value for fact in FACTS]
+    assert best.value == pytest.approx(max(each))
+    assert list(best.parts.values()) == pytest.approx(each)
+
+
+# --- missing things -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("facts", [(), ("_nofact",)])
+def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> None:
+    example = Example("yes", ("do you play ?",), facts=facts)
+    scores = toy.judge([*GROUP, "usr[missing=none]"], example)[0]
+    assert (scores["usr-dr-f"].value, scores["usr-dr-f"].note) == (None, "no facts")
+    assert scores["usr-dr-c"].value is not None
+    assert scores["usr"].note == "no facts: an average usr-dr-f was counted"
+    assert "Uses Knowledge contribution" not in scores["usr"].parts
+    assert (scores["usr[missing=none]"].value, scores["usr[missing=none]"].note) == (None, "no facts")
+    average = usr_score(scores["usr-mlm"].value, scores["usr-dr-c"].value, 0.8472124995904354)
+    assert scores["usr"].value == pytest.approx(average.item())
+
+
+def test_without_a_context_there_is_a_note(toy: Toy) -> None:
+    scores = toy.judge(GROUP, Example("yes", facts=("i play",)))[0]
+    assert [scores[name].note for name in GROUP] == ["no context", "no context", "no context", None]
+
+
+def test_a_pack_without_the_model_says_so(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    roles = {name: role for name, role in toy.pack.manifest.roles.items() if name != "dr-f"}
+    monkeypatch.setattr(toy.pack, "_models", {})
+    monkeypatch.setattr(toy.pack, "manifest", type(toy.pack.manifest)(**(vars(toy.pack.manifest) | {"roles": roles})))
+    with pytest.raises(TurnwiseError, match="pack 'toy' has no model for 'dr-f'"):
+        toy.score("usr", EXAMPLE)
+
+
+# --- the composite --------------------------------------------------------------------------------------
+
+
+def test_the_whole_group_costs_one_pass(toy: Toy) -> None:
+    toy.judge(GROUP, EXAMPLE, OTHER)
+    assert len(toy.asked) == 6
+
+
+@pytest.mark.parametrize("request_", ["usr", "usr:released", "usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]"])
+def test_contributions_add_up(toy: Toy, request_: str) -> None:
+    score = toy.score(request_, EXAMPLE)
+    added = [value for name, value in score.parts.items() if name.endswith("contribution")]
+    assert len(added) == 5
+    assert score.parts["intercept"] + sum(added) == pytest.approx(score.value, abs=1e-12)
+    assert score.tokens
+
+
+def test_released_is_the_published_regression_of_released_parts(toy: Toy) -> None:
+    parts = [toy.score(f"{name}:released", EXAMPLE).value for name in GROUP[1:]]
+    score = toy.score("usr:released", EXAMPLE)
+    assert score.value == pytest.approx(usr_score(*parts).item())
+    assert [score.parts[name] for name in GROUP[1:]] == parts
+    assert score.parts["usr-dr-c normalised"] == pytest.approx((parts[1] - 0.8604811806918587) / 0.30259338627812254)
+
+
+def test_own_weights_feeds_and_constants(toy: Toy) -> None:
+    request = "usr[feeds=dr_c/dr_c/dr_c/dr_c/dr_c,weights=1/0/0/0/0.5,intercept=2,means=0/0.5/0,stds=1/0.25/1]"
+    score = toy.score(request, EXAMPLE)
+    chance = toy.score("usr-dr-c", EXAMPLE).value
+    assert score.value == pytest.approx(2 + 1.5 * (chance - 0.5) / 0.25)
+    assert {type(request) for request in toy.asked} == {Classify}
+
+
+def test_a_part_may_have_options_of_its_own(toy: Toy) -> None:
+    score = toy.score("usr[mlm=usr-mlm[scope=all,reduction=sum]]", EXAMPLE)
+    alone = toy.score("usr-mlm[scope=all,reduction=sum]", EXAMPLE).value
+    assert score.parts["usr-mlm[scope=all,reduction=sum]"] == alone
+
+
+def test_batch_z_scores(toy: Toy) -> None:
+    examples = [EXAMPLE, OTHER, Example("tea", ("how are you ?",), facts=("i like tea",)), Example("no", ())]
+    metric = load_metric("usr[constants=batch]")
+    judged = [scores["usr[constants=batch]"] for scores in toy.judge("usr[constants=batch]", *examples)]
+    assert [score.value for score in judged] == [None] * 4
+    settled = metric.settle(judged)
+    assert settled[3] == judged[3]
+    columns = {part: [s.parts[f"usr-{part.replace('_', '-')}"] for s in judged[:3]] for part in ("mlm", "dr_c", "dr_f")}
+    expected = usr_score(*columns.values(), metric.regression.standardised_on(columns))
+    assert [score.value for score in settled[:3]] == pytest.approx(expected)
+    assert np.mean([score.value for score in settled[:3]]) == pytest.approx(metric.intercept)
+    assert load_metric("usr").settle(judged) == judged
+
+
+def test_paper_mode_awaits_the_batch_and_weighs_likelihood_upwards(toy: Toy) -> None:
+    metric = load_metric("usr:paper")
+    judged = [scores["usr:paper"] for scores in toy.judge("usr:paper", EXAMPLE, OTHER)]
+    assert "all responses" in judged[0].note
+    likelihood, first, second = "usr-mlm:paper[sign=1]", *metric.settle(judged)
+    higher = max(first, second, key=lambda score: score.parts[likelihood])
+    assert higher.parts["Natural contribution"] == pytest.approx(0.4035348605308456)
+
+
+# --- requests -------------------------------------------------------------------------------------------
+
+
+def test_signatures_show_modes_and_options() -> None:
+    names = ["usr-mlm", "usr-mlm:released", "usr-mlm:paper", "usr-mlm[scope=all]", "usr", "usr:released"]
+    signatures = [signature(name, load_metric(name)) for name in names]
+    assert len(set(signatures)) == len(names)
+    assert "|mode:released|scope:all|reduction:mean|sign:1|turns:1|separators:_eos/_go|" in signatures[1]
+    assert "|constants:published|" in signatures[4]
+
+
+def test_the_group_is_filtered_by_what_a_file_has() -> None:
+    roles = frozenset({"masked-lm", "nup", "dr-f"})
+    assert list(expand("usr+", frozenset({"context"}), roles)) == ["usr", "usr-mlm", "usr-dr-c"]
+    assert list(expand("usr+", frozenset({"context", "facts"}), roles)) == GROUP
+    with pytest.raises(TurnwiseError, match="models that are not there: dr-f, masked-lm, nup"):
+        expand("usr+", frozenset({"context"}))
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("usr[feeds=mlm/mlm]", "write five of mlm, dr_c, dr_f"),
+        ("usr[feeds=mlm/mlm/mlm/mlm/nup]", "write five of"),
+        ("usr[weights=1/2]", "write 5 numbers"),
+        ("usr[means=1/2/3]", "go together"),
+        ("usr[means=1/2/3,stds=1/1/0]", "greater than 0"),
+        ("usr[constants=mine]", "no constants are called 'mine'"),
+        ("usr[mlm=usr-mml]", "did you mean 'usr-mlm'"),
+        ("usr-mlm[sign=2]", "write 1 or -1"),
+        ("usr-mlm[turns=0]", "or all"),
+        ("usr-mlm[scope=response+eos]", "needs separators"),
+        ("usr-mlm[scope=half]", "choose one of all, response, response+eos"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_answered_in_one_line(request_: str, words: str) -> None:
+    with pytest.raises(TurnwiseError) as caught:
+        load_metric(request_)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[2] / "docs" / "metrics" / "usr.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
