@@ -133,7 +133,7 @@ def clamp(values: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
     column = np.asarray(values, dtype=np.float64)
     if high <= low:
         return (np.sign(column - low) + 1) / 2
-    clamped: NDArray[np.float64] = np.clip((column - low) / (high - low), 0.0, 1.0)
+    clamped: NDArray[np.float64] = (np.clip(column, low, high) - low) / (high - low)
     return clamped
 
 
