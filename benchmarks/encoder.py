@@ -102,6 +102,8 @@ def main() -> None:
     options.add_argument("--count", type=int, default=512)
     options.add_argument("--rounds", type=int, default=3)
     asked = options.parse_args()
+    if not asked.texts.is_file():
+        options.error(f"{asked.texts}: no such file; give --texts a file of dialogues, or set TURNWISE_DATA")
     pairs, threads = read_pairs(asked.texts, asked.count), thread_count()
     with tempfile.TemporaryDirectory() as folder:
         packs = {
