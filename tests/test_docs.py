@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.util
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+import turnwise
+
 DOCS = Path(__file__).parent.parent / "docs"
+
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(turnwise.__path__, "turnwise.") if "__main__" not in module.name
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as absent:
+        pytest.skip(f"{absent.name} is not installed; it comes with the extra [torch]")
+    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("page", ["metrics/index.md", "formats.md"])
