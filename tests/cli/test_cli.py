@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,18 @@ def test_help_does_not_import_the_heavy_libraries() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
+
+
+def test_an_interrupt_keeps_the_rows_so_far_and_exits_with_130() -> None:
+    command = [sys.executable, "-m", "turnwise", "score", "-", "--metrics", "length", "--format", "json"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
+        assert running.stdin is not None
+        # A pipe holds far less than this, so once it is written most rows have been read; the input stays open.
+        running.stdin.write("".join(json.dumps({"id": str(n), "response": "one two"}) + "\n" for n in range(40_000)))
+        running.stdin.flush()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted after" in err
+    assert 0 < len(json.loads(out)["turns"]) <= 40_000
