@@ -33,7 +33,8 @@ WEIGHTS = {
     **{"personachat": 1.5, "msc": 1.5, "topicalchat": 2, "wizard_of_wikipedia": 1.3},
     **{"dailydialog": 2, "empatheticdialogues": 1.5},
 }
-PAIRS = ("sick_train", "sick_trial", "anli_r1_dev", "anli_r2_dev", "anli_r3_dev", "breaking_nli", "rte_train")
+PAIRS = ("sick_train", "sick_trial", "sick_test", "anli_r1_dev", "anli_r2_dev", "anli_r3_dev")
+PAIRS += ("breaking_nli", "rte_train", "rte_dev")
 CAUSAL = {"corpus_weights": WEIGHTS | {"dailydialog": 6}, "restyle": 0.15, "chunks": 1}
 STAGES: dict[str, dict[str, Any]] = {
     "mlm": {"objective": "mlm", "base": "minilm", "share": 2.5, "validate": 4096, "corpus_weights": WEIGHTS},
@@ -63,8 +64,8 @@ STAGES: dict[str, dict[str, Any]] = {
         "teacher": "teacher",
         "keep_layers": 10,
         "four_bit": True,
-        "batch": 192,
-        "learning_rate": 8e-4,
+        "batch": 96,
+        "learning_rate": 6e-4,
         **CAUSAL,
     },
 }

@@ -177,6 +177,27 @@ def test_styles_keep_the_letters(text: str) -> None:
     assert inputs.spaced(text).replace(" ", "") == "".join(text.split())
 
 
+def test_wrong_options_are_read_and_drawn(tmp_path: Path) -> None:
+    file = tmp_path / "choice.jsonl"
+    turns = [{"speaker": "m", "text": "Tea or coffee ?"}, {"speaker": "f", "text": "Tea , please ."}]
+    row = {"dialogue_id": "1", "turns": turns, "options": ["A car .", "Tea , please .", "No idea ."], "answer": 1}
+    file.write_text(json.dumps(row) + "\n" + json.dumps({"turns": [{"text": "Hello ."}, {"text": "Hi there ."}]}))
+    pool = dialogues.read([file])
+    assert pool[0].wrong == ("A car .", "No idea .")
+    assert pool[1].wrong == ()
+    source = negatives.Negatives(pool)
+    drawn = [source.draw(pool[0], 1, negatives.Mix(similar=0), Random(i)) for i in range(200)]
+    written = [text for text, kind in drawn if kind == "written"]
+    assert set(written) == {"A car .", "No idea ."}
+    assert 60 < len(written) < 140
+    assert all(
+        kind != "written"
+        for _, kind in (source.draw(pool[1], 1, negatives.Mix(similar=0), Random(i)) for i in range(50))
+    )
+    pairs = [contradictions.Pairs([*POOL, pool[0]]).draw(Random(i)) for i in range(300)]
+    assert ("Tea , please .", "contradiction") in {(p.premise, p.label) for p in pairs if p.source == "written answer"}
+
+
 def test_contradictions_change_what_is_said() -> None:
     assert contradictions.negate("They did not call .") == "They call ."
     assert contradictions.negate("Three big dogs .") is None

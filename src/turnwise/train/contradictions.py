@@ -1,6 +1,7 @@
 """Pairs of utterances of one speaker that contradict, follow from or leave alone one another, made from dialogues.
 
-No model is asked: negation, antonyms, numbers, yes against no, and two answers to the same question.
+No model is asked: negation, antonyms, numbers, yes against no, two answers to the same question, and the wrong
+answers of multiple-choice dialogues.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Literal
 
+from turnwise.text import wordnet
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.facts import words_of
 from turnwise.train.inputs import spaced, unpunctuated
@@ -166,10 +169,33 @@ def contradict(text: str, rng: Random) -> str | None:
     return None
 
 
+def in_other_words(text: str, rng: Random, share: float = 0.3) -> str:
+    """Some words replaced by a synonym of their commonest sense.
+
+    >>> in_other_words("I see a car .", Random(3), share=1.0)
+    'I see a auto .'
+    """
+    return " ".join(_synonym(word, rng) if rng.random() < share else word for word in text.split())
+
+
+def _synonym(word: str, rng: Random) -> str:
+    others = _first_sense(word.lower())
+    return rng.choice(others) if others else word
+
+
+@lru_cache(maxsize=1 << 14)
+def _first_sense(word: str) -> tuple[str, ...]:
+    # An inflected word would lose its inflection, and a short one is more often grammar than meaning.
+    senses = wordnet.synsets(word) if len(word) > 2 and wordnet.morphy(word) == word else []
+    return tuple(sorted(name for name in senses[0] if name != word and "_" not in name)) if senses else ()
+
+
 def restate(text: str, rng: Random) -> str:
-    """The same said again: another spelling, only its first sentence, or a filler in front."""
+    """The same said again: another spelling, one of its sentences, other words for some, or a filler in front."""
     sentences = [s for s in re.split(r"(?<=[.!?])\s+", text) if len(s.split()) > 2]
     said = rng.choice(sentences) if len(sentences) > 1 and rng.random() < 0.5 else text
+    if rng.random() < 0.5:
+        said = in_other_words(said, rng)
     style = rng.choice((str, str.lower, spaced, unpunctuated))
     opening = rng.choice(("", "", "well , ", "i said ", "as i said , ", "oh , ", "i think "))
     return opening + (style(said) or said)
@@ -210,9 +236,12 @@ def two_answers(answers: Sequence[str], rng: Random) -> Pair | None:
         return Pair(first, second, "contradiction", "opposite answers")
     if signs[0] * signs[1] > 0:
         return Pair(first, second, "entailment", "same answers")
-    if not any(signs) and overlap(first, second) < 0.3:
-        return Pair(first, second, "contradiction", "other answer")
-    return None
+    if any(signs):
+        return None
+    shared = overlap(first, second)
+    if shared >= 0.75:
+        return Pair(first, second, "entailment", "same answer")
+    return Pair(first, second, "contradiction", "other answer") if shared < 0.3 else None
 
 
 class Pairs:
@@ -220,6 +249,7 @@ class Pairs:
 
     def __init__(self, dialogues: Sequence[Dialogue]) -> None:
         self._asked = list(answers_by_question(dialogues).values())
+        self._written = [dialogue for dialogue in dialogues if dialogue.wrong]
         self._able = [dialogue for dialogue in dialogues if any(True for _ in same_speaker_pairs(dialogue))]
         if not self._able:
             raise ValueError("no dialogue is long enough for a speaker to speak twice")
@@ -230,6 +260,9 @@ class Pairs:
             answered = two_answers(rng.choice(self._asked), rng)
             if answered:
                 return answered
+        if self._written and rng.random() < 0.12:
+            dialogue = rng.choice(self._written)
+            return Pair(dialogue.turns[-1].text, rng.choice(dialogue.wrong), "contradiction", "written answer")
         return _pair_of_one_dialogue(self._able, rng)
 
 
@@ -239,7 +272,7 @@ def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> Pair:
         earlier, later = rng.choice(list(same_speaker_pairs(dialogue)))
         label = rng.choice(LABELS)
         if label == "neutral":
-            return _neutral(dialogue, earlier, later, pool, rng)
+            return _neutral(dialogue, earlier, later, rng)
         facts = _short_facts(dialogue)
         said = rng.choice(facts) if facts and rng.random() < 0.4 else earlier
         if label == "entailment":
@@ -253,12 +286,9 @@ def _short_facts(dialogue: Dialogue) -> list[str]:
     return [line for lines in dialogue.facts.values() for line in lines if len(line.split()) < 20]
 
 
-def _neutral(dialogue: Dialogue, earlier: str, later: str, pool: Sequence[Dialogue], rng: Random) -> Pair:
+def _neutral(dialogue: Dialogue, earlier: str, later: str, rng: Random) -> Pair:
     lines = _short_facts(dialogue)
     if len(lines) > 1 and rng.random() < 0.3:
         first, second = rng.sample(lines, 2)
         return Pair(first, second, "neutral", "two facts")
-    if rng.random() < 0.15:
-        other = rng.choice(pool)
-        return Pair(earlier, rng.choice(other.turns).text, "neutral", "unrelated")
     return Pair(earlier, later, "neutral", "consecutive")

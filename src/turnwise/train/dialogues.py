@@ -26,12 +26,16 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation. `facts` holds the lines that each speaker knows; `EVERYBODY` those that all know."""
+    """A conversation. `facts` holds the lines that each speaker knows; `EVERYBODY` those that all know.
+
+    `wrong` holds last turns that people wrote to be wrong ones, where a corpus has them.
+    """
 
     id: str
     corpus: str
     turns: tuple[Turn, ...]
     facts: Mapping[str, tuple[str, ...]]
+    wrong: tuple[str, ...] = ()
 
     def facts_for(self, speaker: str) -> tuple[str, ...]:
         """What this speaker may talk about."""
@@ -70,7 +74,16 @@ def _parse(line: str, corpus: str, where: str) -> Dialogue:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TurnwiseError(f'{where}: not a dialogue ({error}); expected {{"turns": [{{"text": ...}}]}}') from None
     spoken = tuple(turn for turn in turns if turn.text)
-    return Dialogue(f"{corpus}/{item.get('dialogue_id', where)}", corpus, spoken, facts_by_speaker(item.get("facts")))
+    name = f"{corpus}/{item.get('dialogue_id', where)}"
+    return Dialogue(name, corpus, spoken, facts_by_speaker(item.get("facts")), _wrong(item))
+
+
+def _wrong(item: Any) -> tuple[str, ...]:
+    """The options of a multiple-choice dialogue that are not its answer."""
+    options = item.get("options")
+    if not isinstance(options, list):
+        return ()
+    return tuple(str(option) for number, option in enumerate(options) if number != item.get("answer"))
 
 
 def facts_by_speaker(facts: Any) -> dict[str, tuple[str, ...]]:

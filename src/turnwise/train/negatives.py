@@ -12,7 +12,10 @@ from turnwise.text.corrupt import drop, reorder, repeat
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.facts import TfIdf, cosine
 
-Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted"]
+Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted", "written"]
+
+
+WRITTEN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,12 @@ class Negatives:
         """A wrong response in place of `dialogue.turns[turn]`, and its kind.
 
         A kind that this turn does not allow (nothing else in the dialogue, too short to corrupt) falls back to
-        a random utterance. The true response itself is never returned.
+        a random utterance. Where people wrote wrong answers, half of the time it is one of theirs. The true
+        response itself is never returned.
         """
         truth = dialogue.turns[turn].text
+        if dialogue.wrong and turn == len(dialogue.turns) - 1 and rng.random() < WRITTEN_SHARE:
+            return rng.choice(dialogue.wrong), "written"
         kind = mix.draw(rng)
         wrong: str | None = None
         if kind == "corpus":

@@ -147,7 +147,7 @@ class Inference:
 
     def draw(self, rng: Random) -> Labelled:
         label = rng.randrange(len(self.labels))
-        if self._rows[label] and rng.random() < 0.5:
+        if self._rows[label] and rng.random() < 0.4:
             row = rng.choice(self._rows[label])
             premise, hypothesis = restyled([row.first or "", row.second], rng, self._config.restyle / 2)
             return Labelled(premise, hypothesis, row.label, row.source)
@@ -156,7 +156,7 @@ class Inference:
 
 
 class Emotion:
-    """Does an utterance carry an emotion? With the turn before it, or alone."""
+    """Does an utterance carry an emotion? With the turns before it, or alone."""
 
     name = "emotion"
     labels = ("no emotion", "emotion")
@@ -171,7 +171,7 @@ class Emotion:
     def draw(self, rng: Random) -> Labelled:
         label = int(rng.random() < 0.35)
         dialogue, turn = self.places[label].draw(rng)
-        return self.example(dialogue, turn, rng.random() < 0.5, rng)
+        return self.example(dialogue, turn, rng.random() < 0.75, rng)
 
     def example(self, dialogue: Dialogue, turn: int, with_context: bool, rng: Random) -> Labelled:
         """The example of one turn, with up to three turns before it if asked."""
