@@ -1,0 +1,103 @@
+"""A bot that is a command: it reads one line of JSON for every prompt and writes one line of JSON in answer."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shlex
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import PurePath
+from typing import IO
+
+from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt, answer_in
+from turnwise.errors import TurnwiseError
+
+PATIENCE_AT_END = 2.0
+
+
+class CommandBot:
+    """Starts the command when it is first asked, and again whenever it has ended.
+
+    The command is run as it was typed, without a shell; it may stay and answer many prompts, or end after one.
+    """
+
+    def __init__(self, command: str, timeout: float) -> None:
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as problem:
+            raise TurnwiseError(f"--bot command: '{command}' cannot be split into words ({problem})") from None
+        if not self._arguments:
+            raise TurnwiseError("--bot command: there is no command; write --bot 'command:./my_bot --option'")
+        self.name = PurePath(self._arguments[0]).name
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str] = queue.Queue()
+
+    def reply(self, prompt: Prompt) -> str:
+        """See `Bot`."""
+        process = self._running()
+        try:
+            if process.stdin is not None:
+                process.stdin.write(json.dumps(prompt.to_dict(), ensure_ascii=False) + "\n")
+                process.stdin.flush()
+            line = self._lines.get(timeout=self._timeout)
+        except queue.Empty:
+            # Its answer may still come, and must not be taken for that to the next prompt.
+            self.close()
+            raise BotError(f"did not answer within {self._timeout:g} seconds") from None
+        except OSError as problem:
+            self.close()
+            raise BotError(f"does not listen ({problem.strerror})") from None
+        if not line:
+            status = self._ended(process)
+            raise BotError(f"ended without an answer (exit status {status})")
+        try:
+            return answer_in(line)
+        except BotError:
+            # Whoever speaks out of turn once will be a line behind from now on.
+            self.close()
+            raise
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        try:
+            process = subprocess.Popen(
+                self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
+            )
+        except OSError as problem:
+            raise TurnwiseError(f"--bot command: {self._arguments[0]} cannot be run ({problem.strerror})") from None
+        self._lines = queue.Queue()
+        threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()
+        self._process = process
+        return process
+
+    def _ended(self, process: subprocess.Popen[str]) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=PATIENCE_AT_END)
+        return None
+
+    def close(self) -> None:
+        """See `Bot`."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()
+        # A bot that waits for more prompts ends with its input; one that hangs does not.
+        if self._ended(process) is None:
+            process.kill()
+            process.wait()
+
+
+def _read_lines(stream: IO[str] | None, lines: queue.Queue[str]) -> None:
+    """Hand on every line, and an empty text at the end."""
+    if stream is not None:
+        with stream, suppress(ValueError, OSError):
+            while line := stream.readline(MOST_CHARACTERS):
+                lines.put(line)
+    lines.put("")

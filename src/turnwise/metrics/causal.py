@@ -1,0 +1,148 @@
+"""What the metrics that ask a causal language model share: reductions, and normalisation by a low quantile."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric, Mode, Score
+from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
+from turnwise.metrics.normalise import BATCH, load_constants
+from turnwise.models.protocols import TokenScores
+
+Reduction = Literal["mean", "sum", "median", "min"]
+
+CITE = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue Generation"
+MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
+# Neither a stored set nor the batch: the log-likelihood as it is.
+RAW = "none"
+AWAITS_BATCH = "it is normalised over all responses together"
+NO_CUTOFF = "the low quantile is 0, so there is nothing to normalise by"
+
+_REDUCE: Mapping[Reduction, Callable[[NDArray[np.float64]], Any]] = {
+    "mean": np.mean,
+    "sum": np.sum,
+    "median": np.median,
+    "min": np.min,
+}
+
+
+def reduced(log_probs: Sequence[float], reduction: Reduction) -> float:
+    """One number for the log-likelihoods of all tokens.
+
+    >>> [reduced([-1.0, -2.0, -6.0], how) for how in ("mean", "sum", "median", "min")]
+    [-3.0, -9.0, -2.0, -6.0]
+    """
+    return float(_REDUCE[reduction](np.asarray(log_probs, dtype=np.float64)))
+
+
+def above_cutoff(raw: ArrayLike, cutoff: float) -> NDArray[np.float64]:
+    """How far log-likelihoods lie above a cutoff, as a share of its size: 0 at the cutoff and below, 1 at certainty.
+
+    >>> above_cutoff([-10, -40, -200], -168).round(6).tolist()
+    [0.940476, 0.761905, 0.0]
+    """
+    if cutoff == 0:
+        raise ValueError("a cutoff of 0 leaves nothing to normalise by")
+    column = np.asarray(raw, dtype=np.float64)
+    shares: NDArray[np.float64] = (np.maximum(column, cutoff) - cutoff) / abs(cutoff)
+    return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalMetric(Metric):
+    """The log-likelihood of a response's tokens, reduced to one number, and normalised where asked.
+
+    `constants` says whose low quantile becomes 0: nobody's (`none`), that of the responses which are judged
+    (`batch`), or a stored one. `role` names the language model in a pack that holds several.
+    """
+
+    reduction: Reduction = "mean"
+    begin: bool = True
+    constants: str = RAW
+    quantile: float = 0.05
+    role: str = "causal-lm"
+
+    cite: ClassVar[str] = CITE
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
+    roles: ClassVar[frozenset[str]] = frozenset({"causal-lm"})
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.quantile <= 1:
+            raise ValueError(f"option quantile={self.quantile:g}: write a number from 0 to 1")
+        if self.constants != RAW:
+            # The class speaks for the recommended form; a normalised score lies elsewhere.
+            object.__setattr__(self, "range", (0.0, 1.0))
+        # Looked up now, so that a request that cannot be met is answered before any work is done.
+        _ = self.cutoff
+
+    @cached_property
+    def cutoff(self) -> float | None:
+        """The stored quantile; None while the batch is awaited, or where nothing is normalised."""
+        if self.constants in (RAW, BATCH):
+            return None
+        known, request = load_constants(self.constants), self._as_asked()
+        if request not in known.scales:
+            # Another form's quantile would be read as this one's: a sum lies far below a mean.
+            there = ", ".join(known.scales) or "nothing"
+            raise TurnwiseError(
+                f"constants '{self.constants}' know nothing of '{request}' (they know: {there}); give constants={BATCH}"
+            )
+        return known.bounds(request, (self.quantile, self.quantile))[0]
+
+    def _as_asked(self) -> str:
+        """The request whose scores these are, without what is only done to them afterwards."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)} | dict(
+            self.mode_options.get(self.mode, {})
+        )
+        set_ = {key: value for key, value in self.options().items() if key not in ("constants", "quantile")}
+        given = [f"{key}={_written(value)}" for key, value in set_.items() if value != usual[key]]
+        mode = "" if self.mode == "recommended" else f":{self.mode}"
+        return f"{self.name}{mode}" + (f"[{','.join(given)}]" if given else "")
+
+    def options(self) -> dict[str, object]:
+        given = super().options()
+        if self.constants in (RAW, BATCH):
+            return given
+        return given | {"constants": load_constants(self.constants).label}
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        answer: TokenScores = answers[0]
+        if not answer.tokens:
+            return Score(None, note=NOTHING_TO_JUDGE)
+        raw = reduced(answer.log_probs, self.reduction)
+        parts = {"raw": raw, "tokens": float(len(answer.tokens)), "log-likelihood": sum(answer.log_probs)}
+        unsettled = Score(None, parts, AWAITS_BATCH, surprisals(answer))
+        if self.constants == BATCH:
+            return unsettled
+        if self.cutoff is not None:
+            return self._normalised(unsettled, self.cutoff)
+        return Score(raw, parts, tokens=unsettled.tokens)
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        """With `constants=batch`: the scores above the low quantile of this run."""
+        ready = [score for score in scores if score.note == AWAITS_BATCH]
+        if not ready:
+            return list(scores)
+        cutoff = float(np.quantile([score.parts["raw"] for score in ready], self.quantile))
+        return [self._normalised(score, cutoff) if score.note == AWAITS_BATCH else score for score in scores]
+
+    def _normalised(self, unsettled: Score, cutoff: float) -> Score:
+        if cutoff == 0:
+            return dataclasses.replace(unsettled, note=NO_CUTOFF)
+        value = float(above_cutoff(unsettled.parts["raw"], cutoff))
+        return Score(value, {**unsettled.parts, "cutoff": cutoff}, tokens=unsettled.tokens)
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

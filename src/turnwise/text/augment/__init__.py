@@ -1,0 +1,1 @@
+"""Paraphrases of a query by WordNet: which words may change, into what, and in which form."""

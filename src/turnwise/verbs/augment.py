@@ -1,0 +1,174 @@
+"""`augment`: write queries anew, for a dialogue system to answer; or drive the system, and measure its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from turnwise.bots.base import Bot
+from turnwise.bots.http import KEY_VARIABLE
+from turnwise.bots.open import BotOptions, open_bot
+from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import describe
+from turnwise.io.write import example_to_dict
+from turnwise.text.augment.substitute import Sense, Style
+from turnwise.verbs.drive import Driver, Ledger, score_answers
+from turnwise.verbs.evaluate import Result, check_targets, name_of, rows_of
+from turnwise.verbs.queries import PER_QUERY, Asking, Method, unrelated_groups
+
+Purposes = Literal["diversity", "consistency", "both"]
+
+
+@dataclass(repr=False)
+class Augmentation:
+    """Rows that wait for their responses, or, where a bot was asked, rows with them and their scores."""
+
+    rows: list[dict[str, Any]]
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    result: Result | None = None
+
+    def __repr__(self) -> str:
+        return f"<turnwise.Augmentation: {len(self.rows)} rows>"
+
+    def lines(self) -> Iterator[str]:
+        """The rows as JSON Lines."""
+        return (json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the rows as JSON Lines."""
+        check_targets(file=Path(path))
+        Path(path).write_text("".join(self.lines()), encoding="utf-8")
+        return Path(path)
+
+
+def augment(
+    source: object,
+    method: Method = "ws",
+    *,
+    purpose: Purposes | None = None,
+    variants: int = PER_QUERY,
+    sense: Sense = "first",
+    style: Style = "repaired",
+    bot: str | Bot | Callable[[Mapping[str, Any]], str] | None = None,
+    out: str | Path | None = None,
+    system: str | None = None,
+    bot_model: str | None = None,
+    bot_key: str = KEY_VARIABLE,
+    timeout: float = 60.0,
+    retries: int = 2,
+    metrics: Sequence[str] | None = None,
+    limit: int | None = None,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    progress: Iterator[None] | None = None,
+) -> Augmentation:
+    """Ask every query in several ways: by WordNet synonyms (`ws`), by beams of a language model (`ctg`), or, as the
+    baseline, put responses to unrelated queries together (`baseline`).
+
+    For diversity, each way stands in the place of the query; for consistency, the query is asked again after it was
+    answered once. Without a bot the rows wait for their responses (a user's own system fills them in). With one it
+    answers, every answer is kept in `out` at once, a second run goes on where the first one ended, and the answers
+    are scored.
+    """
+    if variants < 1:
+        raise TurnwiseError(f"--variants {variants}: write a whole number of at least 1")
+    examples, problems = _examples(source, corpus, mapping, strict=strict)
+    examples = examples if limit is None else _first_contexts(examples, limit)
+    asking = Asking(method, variants, sense, style, seed, models, device, cache)
+    if bot is None:
+        if out is not None:
+            check_targets(file=Path(out))
+        rows = list(_offline(examples, asking, purpose or "diversity"))
+        if not rows:
+            raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(asking.notes())}")
+        made = Augmentation(rows, asking.notes(), problems)
+        if out is not None:
+            made.save(out)
+        return made
+    if out is None:
+        raise TurnwiseError("--bot: answers must be kept somewhere; give --out FILE.jsonl")
+    wanted = purpose or "both"
+    options = BotOptions(timeout, bot_model, bot_key, models, device, cache, seed)
+    opened = open_bot(bot, examples, options)
+    ledger = Ledger(Path(out))
+    driver = Driver(opened, ledger, system or opened.name, _known_answers(examples), retries, progress)
+    try:
+        if method == "baseline":
+            for group in unrelated_groups(examples, variants + 1, seed):
+                driver.ask_all({context.context: context for context in group}.values())
+        else:
+            for query in asking.queries(examples):
+                driver.ask_query(query, wanted)
+    finally:
+        opened.close()
+        ledger.close()
+    result, notes = score_answers(
+        driver.rows,
+        metrics,
+        purpose=wanted,
+        unrelated=method == "baseline",
+        seed=seed,
+        models=models,
+        device=device,
+        cache=cache,
+    )
+    return Augmentation(driver.rows, [*asking.notes(), *driver.notes(), *notes], problems, result)
+
+
+def _examples(
+    source: object, corpus: str | None, mapping: Mapping[str, str] | None, *, strict: bool
+) -> tuple[list[Example], list[str]]:
+    examples, problems = [], []
+    for row in rows_of(source, corpus=corpus, mapping=mapping):
+        if row.example is not None:
+            examples.append(row.example)
+        elif strict:
+            raise TurnwiseError(describe(row))
+        else:
+            problems.append(describe(row))
+    if not examples:
+        raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; no row can be used")
+    return examples, problems
+
+
+def _known_answers(examples: Sequence[Example]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Everything that the input says was answered to each context."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for example in examples:
+        known[example.context] = (*known.get(example.context, ()), example.response, *example.references)
+    return known
+
+
+def _first_contexts(examples: Sequence[Example], limit: int) -> list[Example]:
+    """The rows of the first so many contexts."""
+    kept = set(list(dict.fromkeys(example.context for example in examples))[:limit])
+    return [example for example in examples if example.context in kept]
+
+
+def _offline(examples: Sequence[Example], asking: Asking, purpose: Purposes) -> Iterator[dict[str, Any]]:
+    """Rows for a system that is not at hand: it reads the file, and writes its response into every row."""
+    if asking.method == "baseline":
+        for group in unrelated_groups(examples, asking.variants + 1, asking.seed):
+            yield from (example_to_dict(example) for example in group)
+        return
+    answered: dict[tuple[str, ...], list[Example]] = {}
+    for example in examples:
+        answered.setdefault(example.context, []).append(example)
+    for query in asking.queries(examples):
+        if purpose != "consistency":
+            yield from (query.asked(place) for place in range(len(query.ways)))
+        if purpose != "diversity" and len(query.ways) > 1:
+            # Each system is held to its own answer.
+            for own in answered[query.example.context]:
+                row = query.asked_again(own.response)
+                yield row | {"id": f"{row['id']}/{own.system}", "system": own.system}

@@ -1,0 +1,198 @@
+"""Driving a system under test: every answer is kept as soon as it is there, and a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from turnwise.bots.base import Bot, BotError, Prompt, ask
+from turnwise.dialogue import Example
+from turnwise.engine.local import Judged
+from turnwise.engine.summarise import Summary
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Score
+from turnwise.metrics.registry import load_metric
+from turnwise.models.pack import offered_roles
+from turnwise.verbs.evaluate import Result, evaluate
+from turnwise.verbs.queries import Query, unanswered
+
+# A bot that fails this often in a row is down, and asking on would only make a hole in the results.
+GIVE_UP = 5
+
+
+class Ledger:
+    """Answered rows in a file of JSON Lines. Every row is on disk before the next one is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, dict[str, Any]] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+b")
+        except OSError as problem:
+            raise TurnwiseError(f"{path}: cannot be written ({problem.strerror}); choose another place") from None
+        self._file.seek(0)
+        end = 0
+        for number, line in enumerate(self._file, start=1):
+            # A run that was killed may have left half a line; its answer is asked for again.
+            if not line.endswith(b"\n"):
+                break
+            self._take(line, number)
+            end += len(line)
+        self._file.truncate(end)
+
+    def _take(self, line: bytes, number: int) -> None:
+        try:
+            row = json.loads(line)
+            self.rows[row["id"]] = row | {"response": str(row["response"])}
+        except (ValueError, KeyError, TypeError):
+            raise TurnwiseError(
+                f"{self.path}:{number}: not a row that a bot answered; give --out another file, or remove this one"
+            ) from None
+
+    def answer(self, row: dict[str, Any], system: str) -> str | None:
+        """The answer to a row, if it is there already."""
+        found = self.rows.get(row["id"])
+        if found is None:
+            return None
+        if found.get("context") != row["context"] or found.get("system") != system:
+            raise TurnwiseError(
+                f"{self.path}: '{row['id']}' was asked otherwise there; this file belongs to another run, "
+                "give --out another one"
+            )
+        return str(found["response"])
+
+    def keep(self, row: dict[str, Any]) -> None:
+        """Write an answered row."""
+        self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+        self.rows[row["id"]] = row
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+
+class Driver:
+    """Asks a bot, row by row. `rows` are those that have an answer; `known` are the true answers to each context."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        ledger: Ledger,
+        system: str,
+        known: Mapping[tuple[str, ...], tuple[str, ...]],
+        retries: int = 2,
+        progress: Iterator[None] | None = None,
+    ) -> None:
+        self._bot, self._ledger, self._system, self._known = bot, ledger, system, known
+        self._retries, self._progress = retries, progress
+        self.rows: list[dict[str, Any]] = []
+        self.failures: list[str] = []
+        self.kept = 0
+        self._in_a_row = 0
+
+    def ask_query(self, query: Query, purpose: str) -> None:
+        """Ask a query in all its ways, and once more after its answer."""
+        hidden = self._known.get(query.example.context, ())
+        places = range(len(query.ways)) if purpose != "consistency" else range(1)
+        answers = [self._answer(query.asked(place), hidden) for place in places]
+        if purpose != "diversity" and answers[0] is not None and len(query.ways) > 1:
+            self._answer(query.asked_again(answers[0]), hidden)
+
+    def ask_all(self, examples: Iterable[Example]) -> None:
+        """Ask every context as it is."""
+        for example in examples:
+            self._answer(unanswered(example), self._known.get(example.context, ()))
+
+    def _answer(self, row: dict[str, Any], hidden: tuple[str, ...]) -> str | None:
+        answer = self._ledger.answer(row, self._system)
+        if answer is not None:
+            self.kept += 1
+        else:
+            context, facts, speakers = (tuple(row.get(field, ())) for field in ("context", "facts", "speakers"))
+            answer = self._asked(row["id"], Prompt(context, facts, speakers, hidden))
+            if answer is None:
+                return None
+            self._ledger.keep(row | {"response": answer, "system": self._system})
+        self.rows.append(row | {"response": answer, "system": self._system})
+        if self._progress is not None:
+            next(self._progress)
+        return answer
+
+    def _asked(self, id_: str, prompt: Prompt) -> str | None:
+        try:
+            answer = ask(self._bot, prompt, retries=self._retries)
+        except BotError as failure:
+            self.failures.append(f"{id_}: {self._bot.name} {failure}")
+            self._in_a_row += 1
+            if self._in_a_row == GIVE_UP:
+                raise TurnwiseError(
+                    f"the bot failed {GIVE_UP} times in a row, the last time because it {failure}; its answers so far "
+                    f"are in {self._ledger.path}, and the same command goes on from there"
+                ) from None
+            return None
+        self._in_a_row = 0
+        return answer
+
+    def notes(self) -> list[str]:
+        """What a reader of the results should know."""
+        said = [f"{self.kept} answers were in {self._ledger.path} already"] if self.kept else []
+        if self.failures:
+            first = self.failures[0]
+            said.append(f"{len(self.failures)} prompts got no answer and are left out; the first: {first}")
+        return said
+
+
+def score_answers(
+    rows: Sequence[dict[str, Any]],
+    metrics: Sequence[str] | None,
+    *,
+    purpose: str,
+    unrelated: bool,
+    seed: int,
+    models: str | Path | None,
+    device: str,
+    cache: str | Path | None,
+) -> tuple[Result | None, list[str]]:
+    """Consistency of what was asked again, and everything else of what was asked in several ways."""
+    notes = []
+    if metrics is None:
+        metrics = ["diversity", "consistency"] if purpose == "both" else [purpose]
+        if "consistency" in metrics and "nli" not in offered_roles(models):
+            metrics = [request for request in metrics if request != "consistency"]
+            notes = ["no consistency: it needs a model for 'nli'; give --models"]
+    purposes: dict[str, list[str]] = {"diversity": [], "consistency": []}
+    for request in metrics:
+        purposes["consistency" if load_metric(request).name == "consistency" else "diversity"].append(request)
+    results = []
+    for purpose, requests in purposes.items():
+        chosen = [row for row in rows if unrelated or row.get("purpose") == purpose]
+        if requests and chosen:
+            results.append(evaluate(chosen, requests, seed=seed, models=models, device=device, cache=cache))
+    return _together(results, seed=seed), notes
+
+
+def _together(results: Sequence[Result], *, seed: int) -> Result | None:
+    """Results of different rows by different metrics as one; what a metric was not asked about has no score."""
+    if not results:
+        return None
+    merged = {key: metric for result in results for key, metric in result.metrics.items()}
+    judged: dict[str, Judged] = {}
+    for result in results:
+        for item in result.judged:
+            known = judged[item.row.id].scores if item.row.id in judged else {}
+            judged[item.row.id] = Judged(item.row, {**known, **item.scores})
+    whole = [
+        Judged(item.row, {key: item.scores.get(key, Score(None, note="not what this was asked for")) for key in merged})
+        for item in judged.values()
+    ]
+    summary = Summary(merged)
+    for item in whole:
+        summary.add(item)
+    problems = list(dict.fromkeys(line for result in results for line in result.problems))
+    return replace(results[0], metrics=merged, judged=whole, system_values=summary.system_values(seed=seed),
+                   summary=summary, problems=problems)  # fmt: skip

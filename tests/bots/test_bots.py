@@ -1,0 +1,363 @@
+"""Bots: a command, a function and an address are asked, fail and recover; the ones that come along find or write."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from turnwise.bots.base import LONGEST_WAIT, BotError, Prompt, answer_in, ask
+from turnwise.bots.command import CommandBot
+from turnwise.bots.http import HttpBot, messages
+from turnwise.bots.language_model import LanguageModelBot
+from turnwise.bots.open import BotOptions, open_bot
+from turnwise.bots.python import PythonBot
+from turnwise.bots.retrieval import DualEncoderBot, Pair, TfIdfBot
+from turnwise.dialogue import Example
+from turnwise.errors import TurnwiseError
+
+CONTEXT = ("Any pets?", "Two cats.", "What are they called?")
+PROMPT = Prompt(CONTEXT, facts=("My cats are Tom and Tim.",), hidden=("no",))
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"response": json.loads(line)["context"][-1]}), flush=True)
+"""
+
+
+def python_command(script: str, tmp_path: Path, name: str = "bot.py") -> str:
+    file = tmp_path / name
+    file.write_text(script)
+    return f"'{sys.executable}' '{file}'"
+
+
+# --- retries --------------------------------------------------------------------------------------------
+
+
+class Flaky:
+    name = "flaky"
+
+    def __init__(self, failures: list[BotError]) -> None:
+        self.failures = failures
+
+    def reply(self, prompt: Prompt) -> str:
+        if self.failures:
+            raise self.failures.pop(0)
+        return " fine "
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_failure_is_asked_again_after_a_pause() -> None:
+    pauses: list[float] = []
+    bot = Flaky([BotError("x"), BotError("x"), BotError("x", wait=7.0), BotError("x", wait=9e9)])
+    assert ask(bot, PROMPT, retries=4, sleep=pauses.append) == "fine"
+    assert pauses == [0.5, 1.0, 7.0, LONGEST_WAIT]
+
+
+def test_the_last_failure_is_raised() -> None:
+    with pytest.raises(BotError, match="second"):
+        ask(Flaky([BotError("first"), BotError("second")]), PROMPT, retries=1, sleep=lambda _: None)
+
+
+@pytest.mark.parametrize("answer", ["", "  \n"])
+def test_nothing_is_no_answer(answer: str) -> None:
+    with pytest.raises(BotError, match="nothing"):
+        ask(PythonBot(lambda _: answer, 1), PROMPT, retries=0)
+
+
+@pytest.mark.parametrize("line", ["hello", "{}", '{"response": 3}', "[1]", "3", '{"answer": "x"}'])
+def test_what_is_no_answer_is_said(line: str) -> None:
+    with pytest.raises(BotError, match="answered with"):
+        answer_in(line)
+
+
+def test_what_is_known_is_not_told() -> None:
+    assert "hidden" not in PROMPT.to_dict()
+    assert "no" not in json.dumps(PROMPT.to_dict()).split()
+
+
+# --- a command ------------------------------------------------------------------------------------------
+
+
+def test_a_command_answers_many_prompts(tmp_path: Path) -> None:
+    bot = CommandBot(python_command(ECHO, tmp_path), 10)
+    try:
+        assert bot.reply(PROMPT) == "What are they called?"
+        first = bot._process
+        assert bot.reply(Prompt(("é ü 😀",))) == "é ü 😀"
+        assert bot._process is first
+    finally:
+        bot.close()
+    assert first is not None
+    assert first.poll() is not None
+
+
+def test_a_command_may_end_after_each_answer(tmp_path: Path) -> None:
+    bot = CommandBot(python_command("import sys\nsys.stdin.readline()\nprint('\"once\"')", tmp_path), 10)
+    try:
+        assert [ask(bot, PROMPT, retries=1, sleep=lambda _: None) for _ in range(3)] == ["once"] * 3
+    finally:
+        bot.close()
+
+
+def test_a_command_that_hangs_is_ended_and_its_late_answer_lost(tmp_path: Path) -> None:
+    script = "import sys,time\nfor line in sys.stdin:\n time.sleep(30)\n print('\"late\"', flush=True)"
+    bot = CommandBot(python_command(script, tmp_path), 0.3)
+    with pytest.raises(BotError, match=r"within 0\.3 seconds"):
+        bot.reply(PROMPT)
+    assert bot._process is None
+
+
+def test_a_command_that_fails_says_how(tmp_path: Path) -> None:
+    bot = CommandBot(python_command("import sys\nsys.exit(3)", tmp_path), 5)
+    with pytest.raises(BotError, match=r"exit status 3|does not listen"):
+        bot.reply(PROMPT)
+    bot.close()
+    with pytest.raises(TurnwiseError, match="cannot be run"):
+        CommandBot("/nowhere/at-all", 5).reply(PROMPT)
+    for wrong in ("", "  ", "'unclosed"):
+        with pytest.raises(TurnwiseError, match="--bot command"):
+            CommandBot(wrong, 5)
+
+
+def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    command = python_command(ECHO, tmp_path) + f" ; touch {marker} $(touch {marker}) | touch {marker}"
+    bot = CommandBot(command, 10)
+    try:
+        assert bot.reply(PROMPT) == "What are they called?"
+    finally:
+        bot.close()
+    assert not marker.exists()
+
+
+# --- a function -----------------------------------------------------------------------------------------
+
+
+def test_a_function_is_given_the_prompt() -> None:
+    assert PythonBot(lambda prompt: prompt["facts"][0], 1).reply(PROMPT) == "My cats are Tom and Tim."
+    with pytest.raises(BotError, match="raised ZeroDivisionError"):
+        PythonBot(lambda _: str(1 // 0), 1).reply(PROMPT)
+    with pytest.raises(BotError, match="returned int"):
+        PythonBot(lambda _: 3, 1).reply(PROMPT)  # type: ignore[arg-type, return-value]
+    with pytest.raises(BotError, match=r"within 0\.05 seconds"):
+        PythonBot(lambda _: threading.Event().wait(5) and "", 0.05).reply(PROMPT)  # type: ignore[arg-type, return-value]
+
+
+def test_a_function_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_own_bot.py").write_text("def reply(prompt):\n    return prompt['context'][0]\nnumber = 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert open_bot("python:my_own_bot:reply", [], BotOptions()).reply(PROMPT) == "Any pets?"
+    for wrong in ("python:my_own_bot", "python:my_own_bot:nothing", "python:nowhere:reply", "python:my_own_bot:number"):
+        with pytest.raises(TurnwiseError, match="--bot python"):
+            open_bot(wrong, [], BotOptions())
+
+
+# --- an address -----------------------------------------------------------------------------------------
+
+
+class Server(HTTPServer):
+    """Says what it was told to say, and remembers what it was asked."""
+
+    replies: list[tuple[int, dict[str, str], str]]
+    asked: list[tuple[str, dict[str, str], Any]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, dict(self.headers), body))
+        status, headers, content = self.server.replies.pop(0)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, dict(self.headers), None))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), Handler)
+    running.replies, running.asked = [], []
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+def completion(text: str) -> tuple[int, dict[str, str], str]:
+    return 200, {}, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
+
+
+def address(server: Server) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+
+
+def test_an_address_is_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret")
+    server.replies = [completion("Tom and Tim.")]
+    bot = open_bot(address(server), [], BotOptions(model="small", key_variable="MY_KEY"))
+    assert (bot.name, bot.reply(PROMPT)) == ("small", "Tom and Tim.")
+    path, headers, body = server.asked[0]
+    assert path == "/v1/chat/completions"
+    assert headers["Authorization"] == "Bearer secret"
+    assert body["model"] == "small"
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
+
+
+def test_speakers_decide_who_is_the_assistant() -> None:
+    told = messages(Prompt(("a", "b", "c"), speakers=("bot", "ann", "ben", "bot")))
+    assert [message["role"] for message in told] == ["assistant", "user", "user"]
+
+
+def test_trouble_that_passes_is_asked_again(server: Server) -> None:
+    server.replies = [(429, {"Retry-After": "3"}, "slow down"), (503, {}, ""), completion("ok")]
+    pauses: list[float] = []
+    bot = HttpBot(address(server), "m", 5)
+    assert ask(bot, PROMPT, retries=2, sleep=pauses.append) == "ok"
+    assert pauses == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_a_refusal_ends_the_run_with_the_reason(server: Server, status: int) -> None:
+    server.replies = [(status, {}, "no such model")]
+    with pytest.raises(TurnwiseError, match=f"status {status} .no such model"):
+        HttpBot(address(server), "m", 5).reply(PROMPT)
+
+
+def test_redirects_are_not_followed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_BOT_KEY", "secret")
+    server.replies = [(302, {"Location": f"{address(server)}/elsewhere"}, ""), completion("stolen")]
+    with pytest.raises(TurnwiseError, match="status 302"):
+        HttpBot(address(server), "m", 5).reply(PROMPT)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "<html>", '{"choices": []}', '{"choices": [{"message": {"content": null}}]}']
+)
+def test_what_is_no_completion_is_a_failure(server: Server, content: str) -> None:
+    server.replies = [(200, {}, content)]
+    with pytest.raises(BotError, match="answered with"):
+        HttpBot(address(server), "m", 5).reply(PROMPT)
+
+
+def test_nobody_there_is_a_failure() -> None:
+    with pytest.raises(BotError):
+        HttpBot("http://127.0.0.1:9/v1", "m", 2).reply(PROMPT)
+
+
+def test_a_key_is_kept_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_BOT_KEY", "secret")
+    with pytest.raises(TurnwiseError, match="readable on the way"):
+        HttpBot("http://example.org/v1", "m", 5)
+    HttpBot("https://example.org/v1", "m", 5)
+    for wrong in ("http:///v1", "https://user:pass@example.org/v1"):
+        with pytest.raises(TurnwiseError):
+            HttpBot(wrong, "m", 5)
+
+
+# --- the ones that come along ---------------------------------------------------------------------------
+
+PAIRS = [
+    Pair("do you like music?", "yes, I play the piano"),
+    Pair("what is the weather like?", "it is raining"),
+    Pair("do you like dogs?", "no, I love cats"),
+]
+
+
+def test_tfidf_finds_the_closest_query_but_never_the_true_response() -> None:
+    bot = TfIdfBot(PAIRS)
+    assert bot.reply(Prompt(("hello", "Which weather do you like?"))) == "it is raining"
+    assert bot.reply(Prompt(("do you like dogs?",), hidden=("No, I love cats!",))) == "yes, I play the piano"
+    with pytest.raises(TurnwiseError, match="no response but the true one"):
+        bot.reply(Prompt(("x",), hidden=tuple(pair.response for pair in PAIRS)))
+
+
+def test_the_dual_encoder_compares_context_and_response(toy) -> None:
+    bot = DualEncoderBot(PAIRS, toy.ask)
+    context = ("hello", "do you play the piano")
+    said = bot.reply(Prompt(context))
+    vectors = {request.text: np.asarray(answer) for request, answer in toy.ask([*_embeds(PAIRS, context)]).items()}
+    asked = vectors[" ".join(context)]
+
+    def cosine(text: str) -> float:
+        other = vectors[text]
+        return float(asked @ other / np.linalg.norm(asked) / np.linalg.norm(other))
+
+    ranked = sorted((pair.response for pair in PAIRS), key=cosine, reverse=True)
+    assert said == ranked[0]
+    assert bot.reply(Prompt(context, hidden=(said,))) == ranked[1]
+
+
+def _embeds(pairs: list[Pair], context: tuple[str, ...]):
+    from turnwise.models.protocols import Embed
+
+    return (Embed(text) for text in [*(pair.response for pair in pairs), " ".join(context)])
+
+
+def test_the_language_model_reads_facts_and_turns() -> None:
+    read: list[str] = []
+
+    class Fake:
+        def sample(self, text, decoding, rng, most):
+            read.append(text)
+            return type("Written", (), {"text": f"{rng.integers(10**9)}"})
+
+    bot = LanguageModelBot(Fake(), None, seed=3)  # type: ignore[arg-type]
+    first = bot.reply(PROMPT)
+    assert read == ["My cats are Tom and Tim.\nAny pets?\nTwo cats.\nWhat are they called?\n"]
+    assert bot.reply(Prompt(("Hi!",))) != first == bot.reply(PROMPT)
+
+
+def test_bots_by_name(toy_pack) -> None:
+    own = [Example("yes, I play the piano", ("do you like music?",))]
+    options = BotOptions(models=toy_pack.folder, cache="off")
+    assert open_bot("tfidf", own, options).reply(Prompt(("music?",))) == "yes, I play the piano"
+    assert open_bot("dual-encoder", own, options).reply(Prompt(("music?",))) == "yes, I play the piano"
+    written = open_bot("lm[decoding=top-k,k=3,most=5,seed=1]", own, options).reply(Prompt(("do you like tea?",)))
+    assert written == open_bot("lm[decoding=top-k,k=3,most=5]", own, BotOptions(models=toy_pack.folder, seed=1)).reply(
+        Prompt(("do you like tea?",))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("parrot", "not known; write command:COMMAND"),
+        ("tfidf[corpus", "not known"),
+        ("tfidf[k=3]", "no option 'k'; its options: corpus"),
+        ("tfidf[corpus]", "has no value"),
+        ("tfidf", "no row with a context and a response"),
+        ("lm[decoding=beam]", "choose one of greedy, top-k, nucleus"),
+        ("lm[k=many]", "option k=many: write a number"),
+        ("https://example.org/v1", "--bot-model"),
+        ("tfidf[corpus=/nowhere.jsonl]", "/nowhere.jsonl"),
+    ],
+)
+def test_a_bot_that_cannot_be_had_is_said_in_one_line(name: str, words: str) -> None:
+    with pytest.raises(TurnwiseError) as caught:
+        open_bot(name, [], BotOptions())
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
