@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts
+from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.models.protocols import Request
 
 
@@ -103,6 +103,9 @@ class CompositeMetric(Metric):
     parts: tuple[Part, ...]
     intercept: float = 0.0
     composition: str = "linear"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roles", roles_of_parts(part.metric for part in self.parts))
 
     def options(self) -> dict[str, object]:
         parts = {part.name: part for part in self.parts}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from turnwise.metrics.base import Score
+from turnwise.metrics.registry import entries, option_types
 from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
 from turnwise.text.tokenise import lower_words
 from turnwise.train.inputs import SEPARATOR
@@ -14,6 +15,7 @@ Scope = Literal["all", "response", "response+eos"]
 Reduction = Literal["mean", "sum"]
 
 NOTHING_TO_JUDGE = "no token to judge"
+NO_FAST_PART = "option fast=true: none of its parts has a fast form; leave it out"
 
 
 def surprisals(answer: TokenScores) -> tuple[tuple[str, float], ...]:
@@ -37,6 +39,18 @@ def likelihood_score(answer: TokenScores, reduction: Reduction, sign: int = 1) -
         return Score(None, note=NOTHING_TO_JUDGE)
     parts = {"tokens": float(len(answer.tokens)), "log-likelihood": sum(answer.log_probs)}
     return Score(sign * reduced(answer, reduction), parts, tokens=surprisals(answer))
+
+
+def fast_form(request: str) -> str:
+    """The request for a metric's fast form; a metric that has none stays as it is.
+
+    >>> fast_form("usr-mlm:paper[sign=1]"), fast_form("mlm-nce"), fast_form("vup")
+    ('usr-mlm:paper[sign=1,fast=true]', 'mlm-nce[fast=true]', 'vup')
+    """
+    entry = entries().get(request.partition("[")[0].partition(":")[0].strip())
+    if entry is None or "fast" not in option_types(entry):
+        return request
+    return f"{request[:-1]},fast=true]" if request.endswith("]") else f"{request}[fast=true]"
 
 
 def last_turns(context: Sequence[str], turns: str) -> Sequence[str]:
@@ -80,8 +94,9 @@ def dialogue_request(
     scope: Scope = "response",
     separators: str = "",
     max_length: int | None = None,
+    fast: bool = False,
 ) -> MaskedLikelihood:
-    """Asks for the tokens of a response after its context, or of both.
+    """Asks for the tokens of a response after its context, or of both; `fast` for all in one pass, unmasked.
 
     Without separators the two are the model's own pair, and a text that is too long loses the beginning of its
     context. With separators everything is one text, as USR has it, and one that is too long loses its end.
@@ -89,10 +104,11 @@ def dialogue_request(
     window = None if max_length is None else Window(total=max_length)
     if not separators:
         span = None if scope == "all" else (0, len(response))
-        return MaskedLikelihood(SEPARATOR.join(turns), response, span, window)
+        return MaskedLikelihood(SEPARATOR.join(turns), response, span, window, masked=not fast)
     eos, go = split_separators(separators)
     before = " ".join([*(word for turn in turns for word in (turn, eos)), *([go] if go else [])])
     text = " ".join([before, response, eos])
     # From the space before the response on: some tokenizers count it to the first word.
     end = len(text) if scope == "response+eos" else len(before) + 1 + len(response)
-    return MaskedLikelihood(text, span=None if scope == "all" else (len(before), end), window=window)
+    span = None if scope == "all" else (len(before), end)
+    return MaskedLikelihood(text, span=span, window=window, masked=not fast)

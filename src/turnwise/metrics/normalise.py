@@ -62,7 +62,8 @@ class Constants:
         return stored[levels[0]], stored[levels[1]]
 
     def _scale(self, request: str) -> Scale:
-        plain = request.partition("[")[0].partition(":")[0]
+        # A fast form lies on a scale of its own; other options are taken to leave a metric's scale as it is.
+        plain = request if "fast=true" in request else request.partition("[")[0].partition(":")[0]
         scale = self.scales.get(request) or self.scales.get(plain)
         if scale is None:
             known = ", ".join(self.scales)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, clamp, load_constants, numbers
 from turnwise.metrics.registry import load_part, register
 from turnwise.metrics.uslh_parts import CITE, MODES
@@ -111,7 +112,8 @@ class UslH(Metric):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
     `likability` names one or several, with `betas` for their weights; `constants` says whose quantiles: a named set,
-    a JSON file, or `batch`, the responses that are judged. `clamp=0/1` is true min-max.
+    a JSON file, or `batch`, the responses that are judged. `clamp=0/1` is true min-max. `fast` takes the fast form of
+    every part that has one.
     """
 
     understandable: str = "vup"
@@ -122,6 +124,7 @@ class UslH(Metric):
     betas: str = ""
     clamp: str = "0.25/0.75"
     constants: str = DEFAULT
+    fast: bool = False
 
     summary: ClassVar[str] = "understandable, then sensible, then likable, as a hierarchy (usl-a: as a plain average)"
     cite: ClassVar[str] = CITE
@@ -144,12 +147,23 @@ class UslH(Metric):
         if self.composition not in get_args(Composition):
             raise ValueError(f"option composition={self.composition}: choose one of {', '.join(get_args(Composition))}")
         # Made now, so that a request that cannot be met is answered before any work is done.
-        _ = self.parts, self.bounds
+        object.__setattr__(self, "roles", roles_of_parts(self.parts.values()))
+        if self.fast and not any(getattr(part, "fast", False) for part in self.parts.values()):
+            raise ValueError(NO_FAST_PART)
+        _ = self.bounds
+
+    @property
+    def first_two(self) -> tuple[str, str]:
+        """The metrics that stand for understandable and for sensible."""
+        return self._form(self.understandable), self._form(self.sensible)
 
     @property
     def likable(self) -> tuple[str, ...]:
         """The metrics of the likable qualities."""
-        return tuple(QUALITIES.get(name, name) for name in self.likability.split("/"))
+        return tuple(self._form(QUALITIES.get(name, name)) for name in self.likability.split("/"))
+
+    def _form(self, request: str) -> str:
+        return fast_form(request) if self.fast else request
 
     @property
     def levels(self) -> Bounds:
@@ -160,7 +174,7 @@ class UslH(Metric):
     @cached_property
     def parts(self) -> dict[str, Metric]:
         """The sub-metrics, by the request that names them."""
-        return {name: load_part(name, self.mode) for name in (self.understandable, self.sensible, *self.likable)}
+        return {name: load_part(name, self.mode) for name in (*self.first_two, *self.likable)}
 
     @cached_property
     def bounds(self) -> dict[str, Bounds]:
@@ -208,7 +222,8 @@ class UslH(Metric):
         quality = {**unsettled.parts, **normal}
         betas = numbers(self.betas, "betas") if self.betas else None
         liked = float(likability([quality[name] for name in self.likable], betas))
-        triple = (quality[self.understandable], quality[self.sensible], liked)
+        understandable, sensible = (quality[name] for name in self.first_two)
+        triple = (understandable, sensible, liked)
         alphas = numbers(self.alphas, "alphas")
         parts = {
             **unsettled.parts,

@@ -119,16 +119,11 @@ class Likelihood(Metric):
     """A value of the response's log-likelihood and its number of tokens. Its context is left out on purpose."""
 
     cite: ClassVar[str] = CITE
-    modes: ClassVar[tuple[Mode, ...]] = MODES
     range: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm"})
 
     @abstractmethod
     def value(self, total: float, tokens: int) -> float:
         """The value of a summed log-likelihood."""
-
-    def requests(self, example: Example) -> Sequence[Request]:
-        return (MaskedLikelihood(example.response),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         answer: TokenScores = answers[0]
@@ -139,9 +134,22 @@ class Likelihood(Metric):
         return Score(self.value(total, tokens), parts, tokens=surprisals(answer))
 
 
+@dataclass(frozen=True, kw_only=True)
+class MaskedLm(Likelihood):
+    """Each token by itself is masked. `fast` reads all of them off one pass instead, with nothing masked."""
+
+    fast: bool = False
+
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm"})
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        return (MaskedLikelihood(example.response, masked=not self.fast),)
+
+
 @register({"mlm-likelihood": {}})
 @dataclass(frozen=True, kw_only=True)
-class MlmLikelihood(Likelihood):
+class MlmLikelihood(MaskedLm):
     """The specificity of USL_S-H. It grows with length."""
 
     summary: ClassVar[str] = "summed surprisal of the response under a masked language model, in nats"
@@ -152,7 +160,7 @@ class MlmLikelihood(Likelihood):
 
 @register({"mlm-nce": {}})
 @dataclass(frozen=True, kw_only=True)
-class MlmNce(Likelihood):
+class MlmNce(MaskedLm):
     """Higher is more ordinary, so people's specificity falls with it."""
 
     summary: ClassVar[str] = "mean log-likelihood of the response's tokens under a masked language model"
@@ -165,7 +173,7 @@ class MlmNce(Likelihood):
 
 @register({"mlm-ppl": {}})
 @dataclass(frozen=True, kw_only=True)
-class MlmPerplexity(Likelihood):
+class MlmPerplexity(MaskedLm):
     """The authors tried it for understandability."""
 
     summary: ClassVar[str] = "pseudo-perplexity of the response under a masked language model"
@@ -178,12 +186,14 @@ class MlmPerplexity(Likelihood):
 
 @register({"lm-likelihood": {}})
 @dataclass(frozen=True, kw_only=True)
-class CausalLikelihood(MlmLikelihood):
+class CausalLikelihood(Likelihood):
     """Specificity by a causal language model in place of the masked one."""
 
     summary: ClassVar[str] = "summed surprisal of the response under a causal language model, in nats"
-    modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
     roles: ClassVar[frozenset[str]] = frozenset({"causal-lm"})
+
+    def value(self, total: float, tokens: int) -> float:
+        return -total
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (Continuation("", example.response),)
@@ -200,7 +210,7 @@ def unigram_words(text: str) -> tuple[str, ...]:
 
 @register({"mlm-slor": {}})
 @dataclass(frozen=True, kw_only=True)
-class MlmSlor(Likelihood):
+class MlmSlor(MaskedLm):
     """(L - sum of log p(word)) / m. The authors do not say how they estimate p(word): here, from a pack's dialogues."""
 
     summary: ClassVar[str] = "log-likelihood above that of the bare words, per token"

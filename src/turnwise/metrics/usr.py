@@ -6,20 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants, numbers
 from turnwise.metrics.registry import load_part, register
 from turnwise.metrics.usr_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
-Part = Literal["mlm", "dr_c", "dr_f"]
-PARTS: tuple[Part, ...] = ("mlm", "dr_c", "dr_f")
+# The authors' three sub-metrics. Another metric can stand for a quality too, under its own name.
+PARTS = ("mlm", "dr_c", "dr_f")
 QUALITIES = ("Understandable", "Natural", "Maintains Context", "Interesting", "Uses Knowledge")
 
 
@@ -28,7 +29,7 @@ class Term:
     """One quality of the regression: the sub-metric that stands for it, standardised, and its weight."""
 
     quality: str
-    part: Part
+    part: str
     weight: float
     mean: float
     std: float
@@ -41,14 +42,14 @@ class Regression:
     intercept: float
     terms: tuple[Term, ...]
 
-    def slopes(self) -> dict[Part, float]:
+    def slopes(self) -> dict[str, float]:
         """What one unit of each raw sub-metric adds to the score."""
-        slopes: dict[Part, float] = {}
+        slopes: dict[str, float] = {}
         for term in self.terms:
             slopes[term.part] = slopes.get(term.part, 0.0) + term.weight / term.std
         return slopes
 
-    def standardised_on(self, scores: Mapping[Part, ArrayLike]) -> Regression:
+    def standardised_on(self, scores: Mapping[str, ArrayLike]) -> Regression:
         """The same weights on z-scores of other data: means and population deviations of these scores.
 
         A sub-metric that does not vary is only centred, so that it adds nothing.
@@ -59,7 +60,7 @@ class Regression:
         terms = (replace(term, mean=mean[term.part], std=std[term.part]) for term in self.terms)
         return replace(self, terms=tuple(terms))
 
-    def contributions(self, scores: Mapping[Part, float]) -> dict[str, float]:
+    def contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
         """What each quality adds to the intercept; one whose sub-metric is missing adds nothing."""
         known = (term for term in self.terms if term.part in scores)
         return {term.quality: term.weight * (scores[term.part] - term.mean) / term.std for term in known}
@@ -92,7 +93,7 @@ def usr_score(
     >>> usr_score(-1, 1, 1).round(6).item()
     4.505073
     """
-    parts: dict[Part, NDArray[np.float64]] = {
+    parts: dict[str, NDArray[np.float64]] = {
         "mlm": np.asarray(mlm, dtype=np.float64),
         "dr_c": np.asarray(dr_c, dtype=np.float64),
         "dr_f": np.asarray(dr_f, dtype=np.float64),
@@ -113,6 +114,7 @@ class Usr(Metric):
 
     `constants` says where means and deviations come from: a named set, a JSON file, or `batch`, the responses that
     are judged. `means` and `stds` overrule it. Without facts, `missing=average` counts an average one, and says so.
+    `fast` takes the fast form of every part that has one.
     """
 
     mlm: str = "usr-mlm"
@@ -125,6 +127,7 @@ class Usr(Metric):
     means: str = ""
     stds: str = ""
     missing: Literal["average", "none"] = "average"
+    fast: bool = False
 
     summary: ClassVar[str] = "weighted sum of likelihood, fit to the context and use of the fact"
     cite: ClassVar[str] = CITE
@@ -139,24 +142,29 @@ class Usr(Metric):
     roles: ClassVar[frozenset[str]] = frozenset({"masked-lm", "nup", "dr-f"})
 
     def __post_init__(self) -> None:
-        unknown = [part for part in self.feeds.split("/") if part not in PARTS]
-        if unknown or self.feeds.count("/") != len(QUALITIES) - 1:
-            raise ValueError(f"option feeds={self.feeds}: write five of {', '.join(PARTS)} with / between them")
+        if self.feeds.count("/") != len(QUALITIES) - 1:
+            named = f"{', '.join(PARTS)}, or other metrics"
+            raise ValueError(f"option feeds={self.feeds}: write five of {named}, with / between them")
         numbers(self.weights, "weights", len(QUALITIES))
         if bool(self.means) != bool(self.stds):
             raise ValueError("options means and stds go together: three numbers each, for mlm, dr_c and dr_f")
         if self.means:
             numbers(self.means, "means", len(PARTS))
+            if not set(self.feeds.split("/")) <= set(PARTS):
+                raise ValueError(f"options means and stds are those of {', '.join(PARTS)}; give constants for others")
             if min(numbers(self.stds, "stds", len(PARTS))) <= 0:
                 raise ValueError(f"option stds={self.stds}: deviations are greater than 0")
         # Made now, so that a request that cannot be met is answered before any work is done.
-        _ = self.parts, self.regression
+        object.__setattr__(self, "roles", roles_of_parts(self.parts.values()))
+        if self.fast and not any(getattr(part, "fast", False) for part in self.parts.values()):
+            raise ValueError(NO_FAST_PART)
+        _ = self.regression
 
     @cached_property
-    def parts(self) -> dict[Part, Metric]:
+    def parts(self) -> dict[str, Metric]:
         """The sub-metrics that feed a quality."""
-        fed = [part for part in PARTS if part in self.feeds.split("/")]
-        return {part: load_part(getattr(self, part), self.mode) for part in fed}
+        fed = dict.fromkeys(self.feeds.split("/"))
+        return {part: load_part(self._key(part), self.mode) for part in fed}
 
     @property
     def awaits_batch(self) -> bool:
@@ -174,9 +182,8 @@ class Usr(Metric):
             )
         else:
             constants = load_constants(self.constants)
-            moments = {part: constants.moments(getattr(self, part)) for part in self.parts}
-        fed = (cast(Part, part) for part in self.feeds.split("/"))
-        each = zip(QUALITIES, fed, numbers(self.weights, "weights"), strict=True)
+            moments = {part: constants.moments(self._key(part)) for part in self.parts}
+        each = zip(QUALITIES, self.feeds.split("/"), numbers(self.weights, "weights"), strict=True)
         return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
 
     def options(self) -> dict[str, object]:
@@ -191,7 +198,9 @@ class Usr(Metric):
         lacking = {part: score.note for part, score in found.items() if score.value is None}
         raw = {self._key(part): score.value for part, score in found.items() if score.value is not None}
         tokens = next((score.tokens for score in found.values() if score.tokens), ())
-        if lacking and (self.missing == "none" or set(lacking) != {"dr_f"} or len(self.parts) == 1):
+        # A response can be judged without facts, but not without words or a context.
+        excused = {part for part, metric in self.parts.items() if "facts" in metric.needs}
+        if lacking and (self.missing == "none" or not set(lacking) <= excused or not raw):
             return Score(None, raw, "; ".join(f"{note}" for note in lacking.values()), tokens)
         unsettled = Score(None, raw, AWAITS_BATCH, tokens)
         return unsettled if self.awaits_batch else self._weighed(unsettled, self.regression)
@@ -205,8 +214,9 @@ class Usr(Metric):
         regression = self.regression.standardised_on({part: column or [0.0] for part, column in columns.items()})
         return [self._weighed(score, regression) if score.note == AWAITS_BATCH else score for score in scores]
 
-    def _key(self, part: Part) -> str:
-        return cast(str, getattr(self, part))
+    def _key(self, part: str) -> str:
+        request: str = getattr(self, part) if part in PARTS else part
+        return fast_form(request) if self.fast else request
 
     def _weighed(self, unsettled: Score, regression: Regression) -> Score:
         """The score of raw parts, with the z-score of each and what each quality contributes."""

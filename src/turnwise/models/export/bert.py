@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def trunk_weights(weights: Weights) -> dict[str, Floats]:
 
 
 class Bert:
-    """A graph that already contains the trunk; add the parts that a role needs, then save it."""
+    """A graph that contains the trunk up to its last layer; add the parts that a role needs, then save it."""
 
     def __init__(
         self, weights: Weights, config: Mapping[str, Any], fineness: float | None, table: WordTable | None = None
@@ -46,7 +47,7 @@ class Bert:
         self._ids, self._mask, self._types = (
             g.input(name, "int64", ["rows", "tokens"]) for name in ("ids", "mask", "types")
         )
-        self.layers = self._trunk()
+        self._layers = self._trunk()
 
     def _pair(self, name: str) -> tuple[Floats, Floats]:
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
@@ -74,6 +75,7 @@ class Bert:
         return self.graph.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
     def _trunk(self) -> list[str]:
+        """The embeddings and every layer but the last."""
         g, w = self.graph, self._weights
         self._word_table, self._word_scales = self._words()
         if self._word_scales is None:
@@ -85,18 +87,32 @@ class Bert:
         x = g.op("Add", x, g.op("Slice", places, g.ints(0), length, g.ints(0)))
         x = g.op("Add", x, g.op("Gather", g.constant(w["embeddings.token_type_embeddings.weight"]), self._types))
         x = self._norm(x, "embeddings.LayerNorm")
-        mask = g.cast(self._mask, "int32")
+        self._seen = g.cast(self._mask, "int32")
         layers = [x]
-        for index in range(int(self.config["num_hidden_layers"])):
-            layers.append(self._layer(layers[-1], mask, f"encoder.layer.{index}."))
+        for index in range(self._top):
+            layers.append(self._layer(layers[-1], index))
         return layers
 
-    def _layer(self, x: str, mask: str, name: str) -> str:
-        g = self.graph
+    @property
+    def _top(self) -> int:
+        """The number of the last layer."""
+        return int(self.config["num_hidden_layers"]) - 1
+
+    @cached_property
+    def _last(self) -> str:
+        """The last layer at every place; not built before it is asked for, since a masked LM needs few places of it."""
+        return self._layer(self._layers[-1], self._top)
+
+    def _layer(self, x: str, index: int, places: str | None = None) -> str:
+        """The layer above x; given places, all of it that comes after attention is computed there alone."""
+        g, name = self.graph, f"encoder.layer.{index}."
         parts = [self._pair(f"{name}attention.self.{part}") for part in ("query", "key", "value")]
         weight = g.weight(np.concatenate([w for w, _ in parts]))
         bias = g.constant(np.concatenate([b for _, b in parts]))
-        attended = g.fused("Attention", x, weight, bias, mask, num_heads=int(self.config["num_attention_heads"]))
+        heads = int(self.config["num_attention_heads"])
+        attended = g.fused("Attention", x, weight, bias, self._seen, num_heads=heads)
+        if places is not None:
+            attended, x = (g.op("GatherND", states, places) for states in (attended, x))
         attended = g.linear(attended, *self._pair(f"{name}attention.output.dense"))
         x = self._norm(attended, f"{name}attention.output.LayerNorm", skip=x)
         inner = g.fused("Gelu", g.linear(x, *self._pair(f"{name}intermediate.dense")))
@@ -104,15 +120,15 @@ class Bert:
 
     def add_layers(self) -> None:
         """Offer every layer's hidden states, from the embeddings (layer_0) to the last."""
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate([*self._layers, self._last]):
             self.graph.output(f"layer_{index}", layer, ["rows", "tokens", int(self.config["hidden_size"])])
 
     def add_masked_lm(self) -> None:
-        """Judge tokens at places only: the vocabulary-sized product never sees the other positions."""
+        """Judge tokens at places only: neither the last layer nor the vocabulary-sized product sees the others."""
         g = self.graph
         rows, places, wanted = (g.input(name, "int64", ["asked"]) for name in ("asked_rows", "asked_places", "wanted"))
         where = g.op("Concat", g.op("Unsqueeze", rows, g.ints(1)), g.op("Unsqueeze", places, g.ints(1)), axis=1)
-        states = g.op("GatherND", self.layers[-1], where)
+        states = self._layer(self._layers[-1], self._top, where)
         states = g.fused("Gelu", g.linear(states, *self._pair("cls.predictions.transform.dense"), fine=True))
         states = self._norm(states, "cls.predictions.transform.LayerNorm")
         names = ("cls.predictions.bias", "cls.predictions.decoder.bias")  # one tensor under either name
@@ -140,7 +156,7 @@ class Bert:
         g.output(name, logits, ["rows", len(tensor["out.bias"])])
 
     def _pooled(self, pooling: str) -> str:
-        g, states = self.graph, self.layers[-1]
+        g, states = self.graph, self._last
         if pooling == "cls":
             return g.op("Gather", states, g.constant(np.int64(0)), axis=1)
         mask = g.op("Unsqueeze", g.cast(self._mask, "float32"), g.ints(2))
