@@ -1,10 +1,11 @@
 """Measure a pack against people: every quality bar of its models, on the CPU, beside what papers published.
 
-    python scripts/measure_pack.py --data DATA_DIR [--models PACK] [--against FULL_PACK] [--out FILE.md]
+    python scripts/measure_pack.py --data DATA_DIR [--models PACK] [--against FULL_PACK] [--out FILE.md] [--record]
 
 DATA_DIR holds `human/`, `train/`, `test/` and `published/`. The tables go to standard output and, with --out, to a
 Markdown file and a JSON file beside it. --against measures the same models in full precision too, and says what
-compression costs. Nothing here chooses anything, but for the cut of the emotion head: the validation split says it.
+compression costs; --record writes the figures on the pack's cards. Nothing here chooses anything, but for the cut of
+the emotion head: the validation split says it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from turnwise.engine.local import cluster_key
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models import quality as about
+from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.protocols import Request
 from turnwise.stats.arrays import FloatArray, cluster_codes, sum_by_cluster
@@ -253,6 +255,20 @@ def _word(met: bool | None) -> str:
     return "" if met is None else "yes" if met else "**no**"
 
 
+def record(pack: Pack, figures: Sequence[Figure]) -> None:
+    """Write what was measured on the cards in the pack's manifest; no file of a model is touched."""
+    path = pack.folder / MANIFEST
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for role, entry in manifest["roles"].items():
+        entry["card"]["measured"] = [
+            {
+                "corpus": f.corpus, "quality": f.quality, "score": f.score, f.statistic: round(f.value, 4), "n": f.n,
+            }
+            for f in figures if f.role == role and f.value is not None
+        ]  # fmt: skip
+    path.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Measure, print and write."""
     options = argparse.ArgumentParser(description="Measure a pack's models against people.")
@@ -262,6 +278,7 @@ def main() -> None:
     options.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES, help="measure these only")
     options.add_argument("--out", type=Path, help="Markdown file to write; a JSON file is written beside it")
     options.add_argument("--cache", default="off", help="folder that keeps answers between runs")
+    options.add_argument("--record", action="store_true", help="write the figures on the pack's cards")
     asked = options.parse_args()
     try:
         pack, cache = load_pack(asked.models), open_cache(asked.cache)
@@ -273,6 +290,8 @@ def main() -> None:
         sys.exit(f"error: {problem}")
     found = report(pack, figures, full)
     print(markdown(found))
+    if asked.record:
+        record(pack, figures)
     if asked.out is not None:
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         asked.out.write_text(markdown(found), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Make base models ready to train from.
 
-python scripts/prepare_base.py half MODEL_DIR OUT_DIR                        store a model in half precision
+python scripts/prepare_base.py half MODEL_DIR OUT_DIR --origin TEXT          store a model in half precision
 python scripts/prepare_base.py prune MODEL_DIR OUT_DIR --size 16000 FILE...  keep the tokens that dialogues need
 python scripts/prepare_base.py split FILE OUT_DIR --mebibytes 55             cut a file into numbered parts
 python scripts/prepare_base.py join OUT_FILE PART...                         and put it together again
@@ -13,10 +13,12 @@ import shutil
 from pathlib import Path
 
 
-def half(model: Path, out: Path) -> None:
+def half(model: Path, out: Path, origin: str) -> None:
     """Copy a model with its weights in half precision, leaving out what a trunk does not need."""
     import torch
     from safetensors.torch import load_file, save_file
+
+    from turnwise.train.checkpoint import CARD, write_json
 
     out.mkdir(parents=True, exist_ok=True)
     weights = load_file(model / "model.safetensors")
@@ -24,6 +26,7 @@ def half(model: Path, out: Path) -> None:
     save_file(kept, out / "model.safetensors", metadata={"format": "pt"})
     for name in ("config.json", "tokenizer.json"):
         shutil.copyfile(model / name, out / name)
+    write_json(out / CARD, {"origin": origin, "training": "none: as its authors published it"})
 
 
 def prune(model: Path, out: Path, files: list[Path], size: int) -> None:
@@ -60,12 +63,13 @@ def main() -> None:
             command.add_argument("parts", type=Path, nargs="+")
         else:
             command.add_argument("out", type=Path)
+    commands.choices["half"].add_argument("--origin", required=True, help="its name and licence, for the card")
     commands.choices["prune"].add_argument("files", type=Path, nargs="+")
     commands.choices["prune"].add_argument("--size", type=int, default=16_000)
     commands.choices["split"].add_argument("--mebibytes", type=int, default=55)
     given = parser.parse_args()
     if given.command == "half":
-        half(given.source, given.out)
+        half(given.source, given.out, given.origin)
     elif given.command == "prune":
         prune(given.source, given.out, given.files, given.size)
     elif given.command == "split":

@@ -59,13 +59,12 @@ STAGES: dict[str, dict[str, Any]] = {
     "teacher": {"objective": "clm", "base": "smollm2", "share": 1.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
     "clm": {
         "objective": "clm",
-        "base": "teacher",
+        "base": "smollm2",
         "share": 6.0,
-        "teacher": "teacher",
-        "keep_layers": 10,
+        "keep_layers": 12,
         "four_bit": True,
-        "batch": 96,
-        "learning_rate": 6e-4,
+        "batch": 128,
+        "learning_rate": 5e-4,
         **CAUSAL,
     },
 }
