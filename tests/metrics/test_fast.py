@@ -13,6 +13,7 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.masked import fast_form
 from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.usr import PUBLISHED_FEEDS
 from turnwise.models.protocols import MaskedLikelihood
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=("i love cats .",))
@@ -64,7 +65,8 @@ def test_a_composite_takes_the_fast_form_of_its_parts(toy: Toy, whole: str, part
 
 
 def test_constants_of_the_exact_form_are_none_for_the_fast_one(toy: Toy, tmp_path: Path) -> None:
-    for request in ("usr[fast=true,constants=published]", "usr[mlm=usr-mlm[fast=true],constants=published]"):
+    published = f"feeds={PUBLISHED_FEEDS},constants=published"
+    for request in (f"usr[fast=true,{published}]", f"usr[mlm=usr-mlm[fast=true],{published}]"):
         with pytest.raises(TurnwiseError, match=r"'published' know nothing of 'usr-mlm\[fast=true\]'.*constants=batch"):
             load_metric(request)
     with pytest.raises(TurnwiseError, match=r"know nothing of 'mlm-likelihood\[fast=true\]'"):

@@ -157,7 +157,8 @@ def test_the_whole_family_costs_one_pass(toy: Toy) -> None:
 def test_the_score_is_the_composition_of_its_parts(toy: Toy) -> None:
     for request, form in (("usl-h", "HS"), ("usl-a", "A"), ("usl-h[composition=H]", "H")):
         score = toy.score(request, EXAMPLE)
-        normal = clamp(score.parts["mlm-likelihood"], 15.200466625, 54.291347856).item()
+        bounds = load_constants("turnwise-mini").bounds("mlm-likelihood", (0.25, 0.75))
+        normal = clamp(score.parts["mlm-likelihood"], *bounds).item()
         assert score.parts["mlm-likelihood normalised"] == score.parts["likability"] == normal
         assert score.value == compose(score.parts["vup"], score.parts["nup"], normal, form).item()
         added = [value for name, value in score.parts.items() if name.endswith("contribution")]
@@ -209,6 +210,11 @@ def test_signatures_show_modes_and_options() -> None:
     assert "composition" not in signatures[5]
 
 
+def test_models_are_those_of_the_parts_in_use() -> None:
+    assert load_metric("usl-h").roles == {"vup", "nup", "masked-lm"}
+    assert load_metric("usl-h[likability=empathy]").roles == {"vup", "nup", "emotion"}
+
+
 def test_the_group() -> None:
     roles = frozenset({"vup", "nup", "masked-lm"})
     assert list(expand("usl-h+", frozenset({"context"}), roles)) == ["usl-h", "vup", "nup", "mlm-likelihood"]
@@ -222,8 +228,9 @@ def test_the_group() -> None:
         ("usl-h[alphas=1/2]", "write 3 numbers"),
         ("usl-h[betas=0.5/0.5]", "write 1 numbers"),
         ("usl-h[clamp=0.75/0.25]", "the lower first"),
-        ("usl-h[clamp=0/1]", "no quantile 0"),
-        ("usl-h[likability=mlm-slor]", "know nothing of 'mlm-slor'"),
+        ("usl-h[clamp=0/1,constants=published]", "no quantile 0"),
+        ("usl-h[clamp=0.3/0.6]", "no quantile 0.3"),
+        ("usl-h[likability=mlm-slor,constants=published]", "know nothing of 'mlm-slor'"),
         ("usl-h[likability=kindness]", "metric 'kindness' is not known"),
         ("usl-a[composition=H]", "no option 'composition'"),
         ("usl-h[composition=B]", "choose one of HS, H, A, geometric, harmonic"),

@@ -12,7 +12,7 @@ from toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, load_metric, signature
-from turnwise.metrics.usr import usr_score
+from turnwise.metrics.usr import PUBLISHED_FEEDS, PUBLISHED_WEIGHTS, usr_score
 from turnwise.models.protocols import Classify, MaskedLikelihood, Window
 
 FACTS = ("i play the piano .", "i love cats .", "i hate tea .")
@@ -87,8 +87,9 @@ def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> Non
     assert scores["usr"].note == "no facts: an average usr-dr-f was counted"
     assert "Uses Knowledge contribution" not in scores["usr"].parts
     assert (scores["usr[missing=none]"].value, scores["usr[missing=none]"].note) == (None, "no facts")
+    published = f"usr[feeds={PUBLISHED_FEEDS},weights={PUBLISHED_WEIGHTS},constants=published]"
     average = usr_score(scores["usr-mlm"].value, scores["usr-dr-c"].value, 0.8472124995904354)
-    assert scores["usr"].value == pytest.approx(average.item())
+    assert toy.score(published, example).value == pytest.approx(average.item())
 
 
 def test_without_a_context_there_is_a_note(toy: Toy) -> None:
@@ -109,7 +110,8 @@ def test_a_pack_without_the_model_says_so(toy: Toy, monkeypatch: pytest.MonkeyPa
 
 def test_the_whole_group_costs_one_pass(toy: Toy) -> None:
     toy.judge(GROUP, EXAMPLE, OTHER)
-    assert len(toy.asked) == 6
+    # Likelihood, context, fact and validity, of two responses.
+    assert len(toy.asked) == 8
 
 
 @pytest.mark.parametrize("request_", ["usr", "usr:released", "usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]"])
@@ -129,6 +131,16 @@ def test_released_is_the_published_regression_of_released_parts(toy: Toy) -> Non
     assert score.parts["usr-dr-c normalised"] == pytest.approx((parts[1] - 0.8604811806918587) / 0.30259338627812254)
 
 
+def test_any_metric_may_stand_for_a_quality(toy: Toy) -> None:
+    request = "usr[feeds=vup/vup/dr_c/empathy/length,weights=1/0/0/2/0.5,intercept=0,constants=batch]"
+    judged = [scores[request] for scores in toy.judge(request, EXAMPLE, OTHER)]
+    first, second = load_metric(request).settle(judged)
+    assert {"vup", "usr-dr-c", "empathy", "length"} <= set(first.parts)
+    # Of two responses one lies a deviation above the mean and the other a deviation below.
+    signs = [1 if first.parts[name] > second.parts[name] else -1 for name in ("vup", "empathy", "length")]
+    assert first.value == pytest.approx(signs[0] + 2 * signs[1] + 0.5 * signs[2])
+
+
 def test_own_weights_feeds_and_constants(toy: Toy) -> None:
     request = "usr[feeds=dr_c/dr_c/dr_c/dr_c/dr_c,weights=1/0/0/0/0.5,intercept=2,means=0/0.5/0,stds=1/0.25/1]"
     score = toy.score(request, EXAMPLE)
@@ -145,8 +157,9 @@ def test_a_part_may_have_options_of_its_own(toy: Toy) -> None:
 
 def test_batch_z_scores(toy: Toy) -> None:
     examples = [EXAMPLE, OTHER, Example("tea", ("how are you ?",), facts=("i like tea",)), Example("no", ())]
-    metric = load_metric("usr[constants=batch]")
-    judged = [scores["usr[constants=batch]"] for scores in toy.judge("usr[constants=batch]", *examples)]
+    request = f"usr[constants=batch,feeds={PUBLISHED_FEEDS},weights={PUBLISHED_WEIGHTS}]"
+    metric = load_metric(request)
+    judged = [scores[request] for scores in toy.judge(request, *examples)]
     assert [score.value for score in judged] == [None] * 4
     settled = metric.settle(judged)
     assert settled[3] == judged[3]
@@ -174,14 +187,24 @@ def test_signatures_show_modes_and_options() -> None:
     signatures = [signature(name, load_metric(name)) for name in names]
     assert len(set(signatures)) == len(names)
     assert "|mode:released|scope:all|reduction:mean|sign:1|turns:1|separators:_eos/_go|" in signatures[1]
-    assert "|constants:published|" in signatures[4]
+    assert "|feeds:vup/vup/dr_c/mlm/dr_f|" in signatures[4]
+    assert "|constants:turnwise-mini|" in signatures[4]
+    assert "|constants:published|" in signatures[5]
+    assert f"|feeds:{PUBLISHED_FEEDS}|" in signatures[5]
+
+
+def test_models_are_those_of_the_parts_in_use() -> None:
+    assert load_metric("usr").roles == {"vup", "masked-lm", "nup", "dr-f"}
+    assert load_metric("usr:released").roles == {"masked-lm", "nup", "dr-f"}
+    assert load_metric("usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]").roles == {"masked-lm", "nup"}
+    assert load_metric("usr[mlm=vup]").roles == {"vup", "nup", "dr-f"}
 
 
 def test_the_group_is_filtered_by_what_a_file_has() -> None:
-    roles = frozenset({"masked-lm", "nup", "dr-f"})
+    roles = frozenset({"vup", "masked-lm", "nup", "dr-f"})
     assert list(expand("usr+", frozenset({"context"}), roles)) == ["usr", "usr-mlm", "usr-dr-c"]
     assert list(expand("usr+", frozenset({"context", "facts"}), roles)) == GROUP
-    with pytest.raises(TurnwiseError, match="models that are not there: dr-f, masked-lm, nup"):
+    with pytest.raises(TurnwiseError, match="models that are not there: dr-f, masked-lm, nup, vup"):
         expand("usr+", frozenset({"context"}))
 
 
@@ -189,10 +212,12 @@ def test_the_group_is_filtered_by_what_a_file_has() -> None:
     ("request_", "words"),
     [
         ("usr[feeds=mlm/mlm]", "write five of mlm, dr_c, dr_f"),
-        ("usr[feeds=mlm/mlm/mlm/mlm/nup]", "write five of"),
+        ("usr[feeds=mlm/mlm/mlm/mlm/nupp]", "did you mean 'nup'"),
+        ("usr[feeds=mlm/mlm/mlm/mlm/meteor,constants=published]", "know nothing of 'meteor'"),
+        ("usr[feeds=mlm/mlm/mlm/mlm/nup,means=1/2/3,stds=1/1/1]", "give constants for others"),
         ("usr[weights=1/2]", "write 5 numbers"),
         ("usr[means=1/2/3]", "go together"),
-        ("usr[means=1/2/3,stds=1/1/0]", "greater than 0"),
+        (f"usr[feeds={PUBLISHED_FEEDS},means=1/2/3,stds=1/1/0]", "greater than 0"),
         ("usr[constants=mine]", "no constants are called 'mine'"),
         ("usr[mlm=usr-mml]", "did you mean 'usr-mlm'"),
         ("usr-mlm[sign=2]", "write 1 or -1"),

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.errors import TurnwiseError
 
 FILE = Path(__file__).with_name("constants.json")
-# What composites use unless they are told otherwise: to be the bundled pack's own set as soon as it is measured.
-DEFAULT = "published"
+# What composites use unless they are told otherwise: the bundled pack's own set (scripts/choose_defaults.py).
+DEFAULT = "turnwise-mini"
 # Not a set but the request to use the constants of the very scores that are judged.
 BATCH = "batch"
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)

@@ -104,6 +104,12 @@ def usr_score(
     return total
 
 
+PUBLISHED_FEEDS = "mlm/mlm/dr_c/dr_c/dr_f"
+PUBLISHED_WEIGHTS = "/".join(str(term.weight) for term in PUBLISHED.terms)
+# What the bundled models can tell, found on dialogues alone (scripts/choose_defaults.py): a classifier for broken
+# utterances tells those apart best, and dull replies by being likely, so that weight changes its sign.
+FEEDS = "vup/vup/dr_c/mlm/dr_f"
+WEIGHTS = "/".join(str(-t.weight if t.quality == "Interesting" else t.weight) for t in PUBLISHED.terms)
 AWAITS_BATCH = "its parts are standardised over all responses together"
 
 
@@ -120,8 +126,8 @@ class Usr(Metric):
     mlm: str = "usr-mlm"
     dr_c: str = "usr-dr-c"
     dr_f: str = "usr-dr-f"
-    feeds: str = "mlm/mlm/dr_c/dr_c/dr_f"
-    weights: str = "/".join(str(term.weight) for term in PUBLISHED.terms)
+    feeds: str = FEEDS
+    weights: str = WEIGHTS
     intercept: float = PUBLISHED.intercept
     constants: str = DEFAULT
     means: str = ""
@@ -133,13 +139,18 @@ class Usr(Metric):
     cite: ClassVar[str] = CITE
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
     modes: ClassVar[tuple[Mode, ...]] = MODES
+    _published: ClassVar[Mapping[str, object]] = {
+        "feeds": PUBLISHED_FEEDS,
+        "weights": PUBLISHED_WEIGHTS,
+        "missing": "none",
+    }
     # The paper prints a lower-is-better likelihood and weighs it as higher-is-better: its sign is mended here.
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
-        "released": {"constants": "published", "missing": "none"},
-        "paper": {"mlm": "usr-mlm:paper[sign=1]", "constants": BATCH, "missing": "none"},
+        "released": {**_published, "constants": "published"},
+        "paper": {**_published, "mlm": "usr-mlm:paper[sign=1]", "constants": BATCH},
     }
     range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm", "nup", "dr-f"})
+    roles: ClassVar[frozenset[str]] = frozenset({"vup", "masked-lm", "nup", "dr-f"})
 
     def __post_init__(self) -> None:
         if self.feeds.count("/") != len(QUALITIES) - 1:
@@ -175,7 +186,7 @@ class Usr(Metric):
     def regression(self) -> Regression:
         """The linear model with the numbers that the options ask for."""
         if self.awaits_batch:
-            moments = dict.fromkeys(PARTS, (0.0, 1.0))
+            moments = dict.fromkeys(self.parts, (0.0, 1.0))
         elif self.means:
             moments = dict(
                 zip(PARTS, zip(numbers(self.means, "means"), numbers(self.stds, "stds"), strict=True), strict=True)
