@@ -1,0 +1,85 @@
+"""`normality`: how far the vectors that a distance is computed from are from normal, which it takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.engine.ask import asker
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.distance import Distance
+from turnwise.metrics.registry import load_metric
+from turnwise.models.protocols import Request
+from turnwise.stats.normality import FEWEST, shapiro_wilk
+from turnwise.verbs.evaluate import Problems, rows_of
+from turnwise.verbs.table import Rows
+
+REFERENCES = "references"
+
+
+@dataclass(frozen=True, slots=True)
+class NormalityRow:
+    """Shapiro and Wilk's W and its p over the dimensions of one set of vectors, each with its own mean."""
+
+    set: str
+    n: int
+    dimensions: int
+    w_mean: float
+    w_deviation: float
+    p_mean: float
+    p_deviation: float
+    rejected: float
+
+
+@dataclass(repr=False)
+class NormalityReport(Rows[NormalityRow]):
+    """The references first, then every system."""
+
+
+def normality(
+    source: object,
+    metric: str = "fbd",
+    *,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
+) -> NormalityReport:
+    """Test every dimension of the vectors of references and of each system's responses for normality."""
+    distance = load_metric(metric)
+    if not isinstance(distance, Distance):
+        raise TurnwiseError(f"{metric} compares no distributions; test the vectors of fbd or prd")
+    problems = Problems(strict=strict)
+    # A reference to a context is one vector, however many systems answered.
+    sets: dict[str, dict[Request, None]] = {REFERENCES: {}}
+    for row in rows_of(source, corpus=corpus, mapping=mapping):
+        problems.see_row(row)
+        if row.example is None or distance.unmet_need(row.example) is not None:
+            continue
+        said, *real = distance.requests(row.example)
+        sets[REFERENCES].update(dict.fromkeys(real))
+        sets.setdefault(row.example.system, {})[said] = None
+    if not sets[REFERENCES]:
+        raise TurnwiseError("no row has both a context and references; there is nothing to test")
+    answers = asker(models, device, cache)({request: None for requests in sets.values() for request in requests})
+    small = [name for name, requests in sets.items() if len(requests) < FEWEST]
+    notes = [f"left out, for fewer than {FEWEST} different vectors: {', '.join(small)}"] if small else []
+    rows = [
+        _row(name, [np.asarray(answers[request]) for request in requests])
+        for name, requests in sets.items()
+        if name not in small
+    ]
+    return NormalityReport(rows, notes, problems.lines())
+
+
+def _row(name: str, vectors: Iterable[NDArray[np.float32]]) -> NormalityRow:
+    found = shapiro_wilk(np.stack(list(vectors)))
+    w, p = found.w, found.p
+    spread = (float(w.mean()), float(w.std()), float(p.mean()), float(p.std()))
+    return NormalityRow(name, found.n, len(w), *spread, found.rejected)

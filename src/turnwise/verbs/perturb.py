@@ -1,0 +1,169 @@
+"""`perturb`: spoil more and more of people's own answers, and watch what metrics say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from turnwise.dialogue import Example, Row
+from turnwise.engine.ask import asker
+from turnwise.engine.local import judge_rows
+from turnwise.engine.summarise import Summary
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric
+from turnwise.metrics.registry import expand
+from turnwise.models.pack import offered_roles
+from turnwise.text.perturb import TRANSFORMS, Transform, perturbed
+from turnwise.verbs.evaluate import Problems, name_of, offered_by, rows_of
+from turnwise.verbs.table import Rows
+
+RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
+SEEDS = 5
+SAMPLE = 500
+SYSTEM = "perturbed"
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbRow:
+    """A metric's value where a share of the answers is spoilt: mean and standard deviation over the seeds."""
+
+    metric: str
+    transform: str
+    ratio: float
+    value: float | None
+    deviation: float | None
+    n: int
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Which way a metric goes as the ratio grows: it `rises` or `falls` at every step, or does `neither`."""
+
+    metric: str
+    transform: str
+    trend: str
+    higher_is_better: bool | None
+
+
+@dataclass(repr=False)
+class Perturbation(Rows[PerturbRow]):
+    """The curves, and whether each goes one way only."""
+
+    trends: list[Trend] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise perturb --format json`."""
+        return {**super().to_dict(), "trends": [asdict(trend) for trend in self.trends]}
+
+
+def perturb(
+    source: object,
+    metrics: str | Iterable[str] = ("fbd", "prd"),
+    *,
+    transforms: Sequence[str] = TRANSFORMS,
+    ratios: Sequence[float] = RATIOS,
+    seeds: int = SEEDS,
+    sample: int = SAMPLE,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    seed: int = 0,
+    models: str | Path | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    progress: Iterator[None] | None = None,
+) -> Perturbation:
+    """Metrics of people's answers with a growing share of them spoilt, held against the answers as they were.
+
+    An answer is a row's first reference, or its response where it has none; each counts once, and of many a seeded
+    sample is taken. A metric of quality should get worse with every step.
+    """
+    wanted = _checked(transforms, ratios, seeds, sample)
+    problems = Problems(strict=strict)
+    answers = _answers(rows_of(source, corpus=corpus, mapping=mapping), problems)
+    if len(answers) < 2:
+        raise TurnwiseError(f"{name_of(source)}: {len(answers)} answers are too few to be perturbed; give more")
+    notes = []
+    if len(answers) > sample:
+        notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with --sample")
+        answers = Random(seed).sample(answers, sample)
+    chosen = expand(metrics, offered_by(example for _, example in answers), offered_roles(models))
+    ask = asker(models, device, cache)
+
+    def values_at(transform: Transform, ratio: float, number: int) -> list[float | None]:
+        said = perturbed([example.response for _, example in answers], transform, ratio, seed + number)
+        rows = [
+            replace(row, example=replace(example, response=text))
+            for (row, example), text in zip(answers, said, strict=True)
+        ]
+        summary = Summary(chosen)
+        for item in judge_rows(rows, chosen, ask):
+            problems.see_scores(item)
+            summary.add(item)
+            if progress is not None:
+                next(progress)
+        return [summary.point(SYSTEM, key) for key in chosen]
+
+    # Nothing is spoilt at 0, however it would have been.
+    untouched = values_at(wanted[0], 0.0, 0) if 0.0 in ratios else []
+    rows: list[PerturbRow] = []
+    for transform in wanted:
+        for ratio in sorted(set(ratios)):
+            drawn = [values_at(transform, ratio, number) for number in range(seeds)] if ratio else [untouched] * seeds
+            rows += [
+                _summed(key, transform, ratio, [values[place] for values in drawn], len(answers))
+                for place, key in enumerate(chosen)
+            ]
+    return Perturbation(rows, notes, problems.lines(), _trends(rows, chosen, wanted))
+
+
+def _checked(transforms: Sequence[str], ratios: Sequence[float], seeds: int, sample: int) -> list[Transform]:
+    """The transforms, once the request is found to make sense."""
+    known: dict[str, Transform] = {name: name for name in TRANSFORMS}
+    for name in transforms:
+        if name not in known:
+            raise TurnwiseError(f"no transform is called '{name}'; choose among {', '.join(TRANSFORMS)}")
+    for ratio in ratios:
+        if not 0 <= ratio <= 1:
+            raise TurnwiseError(f"a ratio of {ratio:g} is no share; give ratios from 0 to 1")
+    if not transforms or not ratios or seeds < 1 or sample < 2:
+        raise TurnwiseError("give at least one transform, one ratio, one seed and a sample of two")
+    return [known[name] for name in dict.fromkeys(transforms)]
+
+
+def _answers(rows: Iterable[Row], problems: Problems) -> list[tuple[Row, Example]]:
+    """Each different answer to a context once, as a response whose reference it is itself."""
+    found: dict[tuple[tuple[str, ...], str], tuple[Row, Example]] = {}
+    for row in rows:
+        problems.see_row(row)
+        if row.example is not None:
+            answer = next(iter(row.example.references), row.example.response)
+            plain = replace(row.example, response=answer, references=(answer,), system=SYSTEM, ratings={}, raters=())
+            found.setdefault((plain.context, answer), (row, plain))
+    return list(found.values())
+
+
+def _summed(metric: str, transform: str, ratio: float, values: Sequence[float | None], n: int) -> PerturbRow:
+    known = [value for value in values if value is not None]
+    mean = float(np.mean(known)) if known else None
+    deviation = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return PerturbRow(metric, transform, ratio, mean, deviation, n, len(known))
+
+
+def _trends(rows: Sequence[PerturbRow], metrics: Mapping[str, Metric], transforms: Sequence[str]) -> list[Trend]:
+    found = []
+    for transform in transforms:
+        for key, metric in metrics.items():
+            values = [row.value for row in rows if (row.metric, row.transform) == (key, transform)]
+            known = [value for value in values if value is not None]
+            steps = np.diff(known)
+            complete = len(known) == len(values) > 1
+            way = "rises" if (steps > 0).all() else "falls" if (steps < 0).all() else "neither"
+            found.append(Trend(key, transform, way if complete else "neither", metric.higher_is_better))
+    return found

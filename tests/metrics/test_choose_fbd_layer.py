@@ -1,0 +1,37 @@
+"""The script that chooses the vectors of fbd measures every role, layer and pooling, and names the best."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from test_distances import sentence
+
+from turnwise.models.pack import Pack
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "choose_fbd_layer.py"
+
+
+def test_every_choice_is_measured_and_the_best_is_named(toy_pack: Pack, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "train").mkdir()
+    with lzma.open(tmp_path / "train" / "dialogrpt_refs_reddit.jsonl.xz", "wt", encoding="utf-8") as out:
+        for _ in range(110):
+            turns = [{"text": sentence(rng)} for _ in range(2)]
+            out.write(json.dumps({"turns": turns, "alt_responses": [sentence(rng)]}) + "\n")
+    given = ["--data", tmp_path, "--models", toy_pack.folder, "--draws", "2"]
+    done = subprocess.run([sys.executable, SCRIPT, *given], capture_output=True, text=True, check=True)
+    head, names, *rows, chosen = done.stdout.strip().split("\n")
+    assert head.startswith("110 contexts, samples of 100")
+    assert names.split()[3:] == ["noise", "mismatch", "permutate", "repeat", "worst"]
+    # Two roles, three layers and the word embeddings, three poolings.
+    assert len(rows) == 2 * 4 * 3
+    found = [(row.split()[:3], [float(value) for value in row.split()[3:]]) for row in rows]
+    assert all(values[-1] == min(values) for _, values in found)
+    assert [values[-1] for _, values in found] == sorted(values[-1] for _, values in found)
+    role, layer, pooling = found[-1][0]
+    assert chosen == f"chosen: fbd[role={role},layer={layer},pooling={pooling}]"

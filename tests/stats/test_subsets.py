@@ -1,0 +1,98 @@
+"""Standard errors from subsets are those of new samples, and extrapolation takes most of a bias away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from turnwise.stats.frechet import frechet
+from turnwise.stats.frechet_samples import frechet_by_counts
+from turnwise.stats.subsets import draws_of, extrapolated, resampled_comparison, resampled_interval, units_of
+
+
+def test_units_are_clusters_or_blocks_of_like_size() -> None:
+    units, count = units_of(np.array([5, 5, 9, 7]))
+    assert count == 3
+    assert units[0] == units[1]
+    units, count = units_of(np.arange(1000))
+    assert count == 64
+    assert set(np.bincount(units)) == {15, 16}
+
+
+def test_draws_leave_a_fifth_out() -> None:
+    draws = draws_of(50, 200)
+    assert draws.shape == (200, 50)
+    assert set(draws.sum(axis=1)) == {40}
+    assert set(np.unique(draws)) == {0, 1}
+    assert draws_of(1).shape == (0, 1)
+    assert (draws_of(30, seed=1) == draws_of(30, seed=1)).all()
+
+
+def test_the_error_of_a_mean_is_the_textbook_s() -> None:
+    values = np.random.default_rng(0).normal(size=60)
+    means = draws_of(60, 4000) @ values / 48
+    interval = resampled_interval(means, float(values.mean()), 60)
+    assert interval is not None
+    expected = 1.96 * values.std(ddof=1) / np.sqrt(60)
+    assert interval.high - values.mean() == pytest.approx(expected, rel=0.05)
+
+
+def test_a_difference_and_its_p() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=80), rng.normal(size=80)
+    draws = draws_of(80, 2000)
+    differences = draws @ (x + 1 - y) / 64
+    found = resampled_comparison(differences, float((x + 1 - y).mean()), 80)
+    assert found is not None
+    assert found.low < found.difference < found.high
+    assert found.p < 1e-6
+    none = resampled_comparison(np.zeros(9), 0.0, 10)
+    assert none is not None
+    assert none.p == 1
+
+
+def test_undefined_resamples() -> None:
+    assert resampled_interval(np.array([np.nan] * 6 + [1.0] * 4), 1.0, 10) is None
+    assert resampled_interval(np.array([1.0, 2.0, np.nan]), 1.5, 10) is not None
+    assert resampled_comparison(np.empty(0), 1.0, 1) is None
+
+
+def sample(n: int, rng: np.random.Generator, width: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    scale = np.exp(-np.arange(width) / 8)
+    x = rng.normal(size=(n, width)) * scale
+    return x, 0.5 * x + rng.normal(size=(n, width)) * scale + 0.1
+
+
+def test_frechet_errors_are_those_of_new_samples() -> None:
+    rng = np.random.default_rng(0)
+    values = [frechet(*sample(60, rng)).value() for _ in range(200)]
+    errors = []
+    for _ in range(10):
+        x, y = sample(60, rng)
+        units, count = units_of(np.arange(60))
+        distance = frechet_by_counts(x, y, units, units, count)
+        interval = resampled_interval(np.array([distance(draw).value() for draw in draws_of(count)]), 0.0, count)
+        assert interval is not None
+        errors.append(interval.high / 1.96)
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.35)
+
+
+def test_extrapolation_takes_most_of_the_bias_away() -> None:
+    rng = np.random.default_rng(0)
+    truth = frechet(*sample(100_000, rng)).value()
+    plain, debiased = [], []
+    for _ in range(15):
+        x, y = sample(100, rng)
+        units, count = units_of(np.arange(100))
+        distance = frechet_by_counts(x, y, units, units, count)
+        plain.append(frechet(x, y).value())
+        limit = extrapolated(lambda counts, of=distance: of(counts).value(), count)
+        assert limit is not None
+        debiased.append(limit)
+    assert np.mean(plain) > 1.2 * truth
+    assert abs(np.mean(debiased) - truth) < 0.35 * (np.mean(plain) - truth)
+
+
+def test_extrapolation_is_exact_on_a_line() -> None:
+    assert extrapolated(lambda counts: 3 + 8 / counts.sum(), 40) == pytest.approx(3)
+    assert extrapolated(lambda counts: counts.sum(), 9) is None
