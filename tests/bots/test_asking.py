@@ -176,7 +176,8 @@ def test_a_bot_is_asked_in_every_way_and_once_more(tmp_path: Path) -> None:
     assert again["context"] == [*ROWS[0]["context"], made.rows[0]["response"], made.rows[1]["context"][-1]]
     assert all(row["system"] == "mine" for row in made.rows)
     assert all("True answer 0." in prompt.hidden for prompt in bot.asked[:6])
-    assert "no consistency: it needs a model for 'nli'" in made.notes[-1]
+    assert made.result is not None
+    assert list(made.result.metrics) == ["diversity", "consistency"]
 
 
 def test_end_to_end_diversity_and_consistency(tmp_path: Path, toy_pack) -> None:
@@ -237,6 +238,16 @@ def test_a_file_of_another_run_is_not_mixed_in(tmp_path: Path) -> None:
         augment(ROWS[:1], bot=Scripted(), out=out)
 
 
+def test_without_a_model_for_it_there_is_a_note_and_no_consistency(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "offered_roles", lambda models: frozenset())
+    made = augment(ROWS[:2], bot=Scripted(), out=tmp_path / "asked.jsonl")
+    assert made.notes[-1] == "no consistency: it needs a model for 'nli'; give --models"
+    assert made.result is not None
+    assert list(made.result.metrics) == ["diversity"]
+
+
 def test_prompts_without_an_answer_are_left_out_and_asked_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +260,7 @@ def test_prompts_without_an_answer_are_left_out_and_asked_again_later(
 
     out = tmp_path / "a.jsonl"
     made = augment(ROWS, bot=Scripted(moody), out=out, retries=1)
-    assert "prompts got no answer and are left out; the first: q1/0: scripted does not like boats" in made.notes[-2]
+    assert "prompts got no answer and are left out; the first: q1/0: scripted does not like boats" in made.notes[-1]
     assert "q1/0" not in {row["id"] for row in read(out)}
     assert "q1/again1" not in {row["id"] for row in read(out)}
     later = augment(ROWS, bot=Scripted(lambda _: "fine"), out=out)

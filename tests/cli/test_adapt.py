@@ -36,6 +36,14 @@ def test_a_fit_is_written_and_scored_with(tmp_path: Path) -> None:
     scored = document("score", EXAMPLES, "--metrics", "f1", "--config", config)
     assert list(scored["turns"][0]["scores"]) == ["f1", "raters"]
     assert {entry["system"] for entry in scored["systems"]} == {"juniper", "kestrel", "marble", "tin-can"}
+    judged = document("metaeval", EXAMPLES, "--metrics", "f1", "--config", config, "--qualities", "Overall")
+    assert [row["metric"] for row in judged["rows"]] == ["f1", "raters"]
+    compared = document("compare", EXAMPLES, "--metrics", "raters", "--config", config, "--baseline", "kestrel")
+    assert {row["metric"] for row in compared["rows"]} == {"raters"}
+    gate = ("--baseline", "juniper", "--fail-if-worse", "raters@0.01")
+    failed = turnwise("compare", EXAMPLES, "--config", config, *gate)
+    assert failed.returncode == 1, failed.stderr
+    assert "gate failed: tin-can is worse than juniper on raters" in failed.stderr
 
 
 def test_fit_shows_the_fit_beside_each_metric(tmp_path: Path) -> None:

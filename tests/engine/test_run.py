@@ -54,6 +54,21 @@ def test_equal_requests_run_once() -> None:
     assert answers[Classify("ab")] == {"sum": 195.0}
 
 
+def test_requests_that_come_down_to_the_same_rows_share_them() -> None:
+    class Parts(Counting):
+        """The first letters of a text, or as many of its last as the span says: each in a row with the whole text."""
+
+        def rows(self, request) -> list[Row]:
+            return super().rows(request)[slice(*request.span) if request.span else slice(None)]
+
+    model = Parts()
+    whole, part, other = MaskedLikelihood("abcd"), MaskedLikelihood("abcd", span=(2, 4)), MaskedLikelihood("xy")
+    answers = answer_requests([whole, part, other], model)
+    assert sum(map(len, model.seen)) == 6
+    assert answers[whole] == TokenScores(tuple("abcd"), (97.0, 98.0, 99.0, 100.0))
+    assert answers[part] == TokenScores(("c", "d"), (99.0, 100.0))
+
+
 def test_answers_of_many_rows_come_back_in_order() -> None:
     model = Counting()
     texts = ["hello there", "a", "", "what a very long question this is"]

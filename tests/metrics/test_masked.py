@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from toy_models import Toy
 
+import turnwise as tw
 from turnwise.metrics.masked import dialogue_request, likelihood_score, surprisals
 from turnwise.models.protocols import TokenScores, Window
 
@@ -48,6 +53,30 @@ def test_surprisals_add_up_to_the_likelihood(toy: Toy) -> None:
     assert sum(cost for _, cost in score.tokens) == pytest.approx(score.value)
     assert likelihood_score(answer, "mean").value == pytest.approx(-score.value / 3)
     assert [token for token, _ in surprisals(answer)] == RESPONSE.split()
+
+
+def test_what_each_word_cost_is_in_the_report_and_not_in_the_document(toy: Toy, tmp_path: Path) -> None:
+    rows = [
+        {"response": text, "context": ["Do you like tea?"], "facts": ["i like tea"], "system": system}
+        for system, text in (("a", "Snowing here."), ("b", "Why not?"), ("a", "I hate cats!"), ("b", "yes"))
+    ]
+    metrics = ["usr", "usl-h", "mlm-likelihood", "vup"]
+    result = tw.evaluate(rows, metrics, models=toy.pack.folder, cache="off")
+    assert "tokens" not in json.dumps(result.to_dict())
+    assert result.judged[0].scores["usl-h"].tokens == result.judged[0].scores["mlm-likelihood"].tokens
+    html = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    found = re.search(r'id="data">(.*?)</script>', html, re.DOTALL)
+    assert found
+    data = json.loads(found[1])
+    shown = data["turns"][0]["h"]
+    # usr judges the response after its context; usl-h and its part without it.
+    assert [[data["metrics"][column]["key"] for column in columns] for columns, *_ in shown] == [["usr"], metrics[1:3]]
+    costs = result.judged[0].scores["usr"].tokens
+    assert [piece[0] for piece in shown[0][1] if isinstance(piece, list)] == ["Snowing", "here", "."]
+    assert sum(piece[1] for piece in shown[0][1] if isinstance(piece, list)) == pytest.approx(
+        sum(cost for _, cost in costs), abs=0.02
+    )
+    assert html.count('<p class="legend">') == 3
 
 
 def test_nothing_to_judge_is_a_note() -> None:

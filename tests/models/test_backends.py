@@ -50,7 +50,7 @@ def questions() -> list[Request]:
     asked += [
         Embed(c, r, pooling=p, layer=at) for c, r in PAIRS for p in ("mean", "cls", "max", "tokens") for at in (-1, 1)
     ]
-    asked += [MaskedLikelihood(c, r) for c, r in PAIRS[:6]]
+    asked += [MaskedLikelihood(c, r, masked=masked) for c, r in PAIRS[:6] for masked in (True, False)]
     asked += [MaskedLikelihood(f"{c} _eos {r}", span=(len(c) + 6, len(c) + 6 + len(r))) for c, r in PAIRS[:6]]
     return asked + [Continuation(c, " " + r, begin=b) for c, r in PAIRS for b in (True, False)]
 
@@ -82,6 +82,19 @@ def test_masked_likelihood_is_that_of_the_whole_model(checkpoints: dict[str, Pat
             with torch.no_grad():
                 logits = module(input_ids=ids, token_type_ids=torch.tensor([encoding.type_ids])).logits
             expected.append(float(logits[0, place].log_softmax(-1)[token]))
+    np.testing.assert_allclose(answer.log_probs, expected, atol=1e-4)
+
+
+def test_unmasked_likelihood_is_that_of_one_plain_pass(checkpoints: dict[str, Path], full_pack: Path) -> None:
+    module = transformers.BertForMaskedLM.from_pretrained(checkpoints["masked-lm"]).eval()
+    request = MaskedLikelihood("do you like tea", "yes , very much", span=(4, 15), masked=False)
+    pack = load_pack(full_pack)
+    (row,) = pack.model("masked-lm").rows(request)
+    answer = answer_requests([request], pack)[request]
+    with torch.no_grad():
+        logits = module(input_ids=torch.tensor([row.ids]), token_type_ids=torch.tensor([row.types])).logits[0]
+    expected = [float(logits[place].log_softmax(-1)[row.ids[place]]) for place in row.places]
+    assert answer.tokens == (",", "very", "much")
     np.testing.assert_allclose(answer.log_probs, expected, atol=1e-4)
 
 

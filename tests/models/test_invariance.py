@@ -33,7 +33,7 @@ def asked() -> list[Request]:
     requests: list[Request] = []
     for a, b in zip(texts, texts[::-1], strict=True):
         requests += [Classify(a, b, role=role) for role in ("nup", "nli")] + [Classify(b, role="vup")]
-        requests += [Embed(a, b), Embed(b, pooling="tokens"), MaskedLikelihood(b)]
+        requests += [Embed(a, b), Embed(b, pooling="tokens"), MaskedLikelihood(b), MaskedLikelihood(b, masked=False)]
         requests += [Continuation(a, " " + b), Continuation(texts[0], " " + b), Continuation("", b, begin=False)]
     return requests
 
@@ -79,7 +79,7 @@ class Crowded:
             @staticmethod
             def run(rows: Sequence[Row]):
                 long = (7,) * 60
-                wanted = long if rows[0].prefix or len(rows[0].wanted) > 1 else long[:1]
+                wanted = long[:1] if rows[0].places else long
                 extra = Row(long, (0,) * 60, (3,), wanted, prefix=(5,) * 33, group=rows[0].group)
                 return inner.run([extra, *rows])[1:]
 
@@ -106,6 +106,20 @@ def test_one_at_a_time_is_the_same(pack: Pack) -> None:
 def test_padding_does_not_matter(pack: Pack) -> None:
     requests = asked()
     assert_same(answer_requests(requests, pack), answer_requests(requests, Crowded(pack)))
+
+
+def test_many_places_run_in_halves(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [request for request in asked() if isinstance(request, MaskedLikelihood)]
+    whole = answer_requests(requests, Bounded(pack, 10_000))
+    monkeypatch.setattr("turnwise.models.onnx.networks.MOST_PLACES", 5)
+    assert_same(whole, answer_requests(requests, Bounded(pack, 10_000)), within=1e-6)
+
+
+def test_a_long_text_is_copied_only_when_it_runs(pack: Pack) -> None:
+    """A row per token, each with its own ids, would be a few gigabytes for a window of long responses."""
+    rows = pack.model("masked-lm").rows(MaskedLikelihood("why not " * 350))
+    assert len(rows) > 90
+    assert {id(row.ids) for row in rows} == {id(rows[0].ids)}
 
 
 def test_rounding_does_not_matter(checkpoints: dict[str, Path], tmp_path: Path) -> None:

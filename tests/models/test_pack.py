@@ -17,7 +17,7 @@ from turnwise.models.paper import PaperModels
 from turnwise.models.protocols import Classify, Embed, Lookup, Window
 from turnwise.models.verify import pack_card, verify_pack
 
-ROLES = {"encoder", "masked-lm", "vup", "nli", "emotion", "nup", "causal-lm", "unigrams", "vectors"}
+ROLES = {"encoder", "masked-lm", "vup", "nli", "emotion", "nup", "nup-trunk", "causal-lm", "unigrams", "vectors"}
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_building_twice_gives_the_same_bytes(checkpoints: dict[str, Path], tmp_p
 def test_roles_can_be_chosen(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     chosen = {"vup": checkpoints["shared"], "nli": checkpoints["shared"], "nup": checkpoints["nup"]}
     pack = build_pack(chosen, tmp_path / "pack", name="p", licence="none")
-    assert set(pack.roles) == {"vup", "nli", "nup"}
+    assert set(pack.roles) == {"vup", "nli", "nup", "nup-trunk"}
     assert roles_in(checkpoints["causal-lm"]) == ("causal-lm",)
     with pytest.raises(TurnwiseError, match="cannot be 'nli'"):
         build_pack({"nli": checkpoints["nup"]}, tmp_path / "other", name="p", licence="none")

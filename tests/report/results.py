@@ -77,7 +77,22 @@ class Silent(Metric):
         return Score(None, note="nothing to say")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Letters(Metric):
+    """A score that says what each word costs: its letters, in pieces of three as a tokenizer makes them."""
+
+    summary: ClassVar[str] = "mean number of letters"
+    cite: ClassVar[str] = "the tests"
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        words = example.response.lower().split()
+        cuts = [[word[start : start + 3] for start in range(0, len(word), 3)] for word in words]
+        tokens = [(f"##{p}" if n else p, float(len(p))) for pieces in cuts for n, p in enumerate(pieces)]
+        return Score(sum(map(len, words)) / max(1, len(words)), tokens=tuple(tokens))
+
+
 KINDS: Mapping[str, type[Metric]] = {
+    "letters": Letters,
     "words": Words,
     "overlap": Overlap,
     "vowels": Vowels,

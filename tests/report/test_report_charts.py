@@ -135,12 +135,14 @@ def contrast(first: str, second: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_read(theme: int) -> None:
-    colour = {name: pair[theme] for name, pair in {**palette.PAGE, **palette.ALL}.items()}
+    colour = {name: pair[theme] for name, pair in {**palette.PAGE, **palette.HEAT, **palette.ALL}.items()}
     for ground in ("page", "surface", "raised", "accent-soft", "warn-soft"):
         assert contrast(colour["ink"], colour[ground]) >= 7
     for ground in ("page", "surface", "raised"):
         for text in ("muted", "accent", "warn"):
             assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+    for name in palette.HEAT:
+        assert contrast(colour["ink"], colour[name]) >= 4.5, name
     for name in palette.SYSTEMS:
         assert contrast(colour[name], colour["chart-surface"]) >= 3, name
     # Numbers in the cells of a heat map: dark on weak colours, light on strong ones (swapped at night).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.protocols import Classify
-from turnwise.verbs.config import composite_of, config_of, load_config, save_config
+from turnwise.verbs.compare import Gate
+from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, save_config
 
 TOML = """
 name = "mine"
@@ -80,6 +82,35 @@ def test_scoring_with_a_file_adds_one_metric(file: Path, two_systems: list[dict[
     assert list(alone.metrics) == ["mine"]
     assert alone.turns["mine"].to_list() == result.turns["mine"].to_list()
     assert alone.signatures["mine"].startswith("mine|mode:recommended|composition:linear|intercept:3.0|meteor:2.0*z(")
+
+
+def test_meta_evaluation_and_comparison_take_a_file_too(file: Path, two_systems: list[dict[str, Any]]) -> None:
+    scores = tw.evaluate(two_systems, "mine", config=file).turns["mine"].to_list()
+    rows = tw.metaevaluate(two_systems, ["length"], config=file).rows
+    assert [row.metric for row in rows] == ["length", "mine"]
+    ratings = [sum(row["ratings"]["Overall"]) / 2 for row in two_systems]
+    assert rows[1].pearson == pytest.approx(statistics.correlation(scores, ratings))
+    compared = tw.compare(two_systems, metrics=["mine"], config=load_config(file), baseline="bad")
+    assert [(row.metric, row.system) for row in compared.rows] == [("mine", "good")]
+    assert compared.rows[0].difference == pytest.approx(statistics.mean(scores[0::2]) - statistics.mean(scores[1::2]))
+
+
+def test_a_composite_can_be_a_gate(file: Path, two_systems: list[dict[str, Any]]) -> None:
+    metric = load_config(file)
+    compared = tw.compare(two_systems, metrics=["mine"], config=metric, baseline="good")
+    assert Gate("mine", 0.1, metric).failures(compared)
+    with pytest.raises(tw.TurnwiseError, match="metric 'mine' is not known"):
+        Gate("mine", 0.1).failures(compared)
+
+
+def test_a_composite_needs_the_models_of_its_parts(two_systems: list[dict[str, Any]]) -> None:
+    parts = [{"metric": name, "weight": 1} for name in ("vup", "usl-h[likability=empathy]", "length")]
+    metric = composite_of({"name": "mine", "parts": parts})
+    assert metric.roles == {"vup", "nup", "emotion"}
+    offered = frozenset({"vup", "emotion"})
+    with pytest.raises(tw.TurnwiseError, match=r"^mine needs models that are not there: nup; give --models$"):
+        choose_metrics("length", frozenset({"context"}), offered, metric)
+    assert list(choose_metrics("mine", frozenset(), metric.roles, metric)) == ["mine"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from turnwise.models.protocols import WHOLE, Window
 MANIFEST = "manifest.json"
 FORMAT = 1
 SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
-Kind = Literal["encoder", "masked-lm", "causal-lm", "classifier", "table"]
-KINDS = ("encoder", "masked-lm", "causal-lm", "classifier", "table")
+Kind = Literal["encoder", "masked-lm", "causal-lm", "classifier", "table", "weights", "recurrent"]
+KINDS = ("encoder", "masked-lm", "causal-lm", "classifier", "table", "weights", "recurrent")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class RoleEntry:
     words: str | None = None
     words_shape: tuple[int, int] | None = None
     head: str | None = None
+    weights: str | None = None
     labels: tuple[str, ...] = ()
     pooling: str | None = None
     max_length: int | None = None
@@ -47,7 +48,7 @@ class RoleEntry:
     @property
     def files(self) -> list[str]:
         """Everything that has to be read for this role."""
-        return [name for name in (self.file, self.words, self.tokenizer) if name]
+        return [name for name in (self.file, self.words, self.tokenizer, self.weights) if name]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
-from turnwise.models.protocols import Model, ModelSource
+from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel, Table
 from turnwise.models.tokens import Tokens
 
@@ -48,6 +49,11 @@ class Pack:
             self._models[role] = self._open(self.manifest.role(role), self.manifest.fingerprint(role))
         return self._models[role]
 
+    def label(self, roles: Iterable[str]) -> str:
+        """The pack and a hash of what answers for these roles: a name for scores that were made with them."""
+        prints = "".join(self.manifest.fingerprint(role) for role in sorted(roles))
+        return f"{self.name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
+
     def _read(self, name: str) -> bytes:
         return read_checked(self.folder, name, self.manifest.files[name])
 
@@ -57,11 +63,17 @@ class Pack:
 
         if entry.kind == "table":
             return _open_table(self._read(entry.file), fingerprint)
+        if entry.kind == "weights":
+            from turnwise.models.heads_numpy import HeadWeights, unpack_weights
+
+            return HeadWeights(unpack_weights(self._read(entry.file)), fingerprint)
         if entry.tokenizer is None:
             raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
         tokens = Tokens.from_bytes(self._read(entry.tokenizer), entry.max_length, entry.window, entry.begin)
         session = self._session(entry)
         budget = max(CPU_BUDGET, thread_count() * CPU_BUDGET // 4)
+        if entry.kind == "recurrent":
+            return self._open_recurrent(entry, networks.OnnxEncoder(session), tokens, fingerprint, budget)
         if entry.kind == "encoder":
             return EncoderModel(networks.OnnxEncoder(session), tokens, fingerprint, budget)
         if entry.kind == "masked-lm":
@@ -70,6 +82,17 @@ class Pack:
             return CausalModel(networks.OnnxCausalLM(session), tokens, fingerprint, budget)
         classifier = networks.OnnxClassifier(session, entry.head or "", entry.labels)
         return ClassifierModel(classifier, tokens, fingerprint, budget)
+
+    def _open_recurrent(
+        self, entry: RoleEntry, network: Encoder, tokens: Tokens, fingerprint: str, budget: int
+    ) -> Model:
+        from turnwise.models.maude import MaudeModel, read_head
+        from turnwise.models.utterances import UtteranceEncoder
+
+        if entry.weights is None:
+            raise TurnwiseError(f"pack '{self.name}': a recurrent role names no weights in the manifest")
+        head, reading = read_head(self._read(entry.weights), entry.weights)
+        return MaudeModel(UtteranceEncoder(network, tokens, reading), head, fingerprint, budget)
 
     def _session(self, entry: RoleEntry) -> InferenceSession:
         """The open file; roles that are heads of one file share it."""

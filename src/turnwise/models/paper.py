@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnwise.errors import TurnwiseError
@@ -25,6 +26,7 @@ class Source:
 PAPER: dict[str, Source] = {
     "encoder": Source("encoder", "bert-base-uncased"),
     "encoder-roberta": Source("encoder", "roberta-base"),
+    "encoder-roberta-large": Source("encoder", "roberta-large"),
     "encoder-distilbert": Source("encoder", "distilbert-base-uncased"),
     "masked-lm": Source("masked-lm", "roberta-base"),
     "masked-lm-bert": Source("masked-lm", "bert-base-uncased"),
@@ -55,6 +57,10 @@ class PaperModels:
     def roles(self) -> tuple[str, ...]:
         """The roles that the hub has a ready model for."""
         return tuple(role for role, source in PAPER.items() if source.trained)
+
+    def label(self, roles: Iterable[str]) -> str:
+        """The names of the models that answer for these roles."""
+        return "+".join(dict.fromkeys(PAPER[role].name for role in sorted(roles)))
 
     def model(self, role: str) -> Model:
         """The model of a role."""

@@ -8,7 +8,7 @@ of token ids and results into answers, written once for all backends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-Pooling = Literal["mean", "cls", "max", "tokens"]
+Pooling = Literal["mean", "cls", "max", "tokens", "pieces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,10 @@ WHOLE = Window()
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """The vector of a text or a pair; `tokens` gives one vector per token, without the special ones."""
+    """The vector of a text or a pair; `tokens` gives one vector per token, without the special ones.
+
+    `pieces` gives `Pieces`: the tokens themselves too, and those that the model's template adds.
+    """
 
     text: str
     pair: str | None = None
@@ -55,13 +58,15 @@ class MaskedLikelihood:
     """How likely each token is when it alone is masked.
 
     `span` keeps to the tokens within these characters of the last text (the pair's second, or the only one);
-    without it every token that is not special is asked for.
+    without it every token that is not special is asked for. `masked=False` reads all of them off one pass over the
+    text as it is: an approximation, since each token then sees itself.
     """
 
     text: str
     pair: str | None = None
     span: tuple[int, int] | None = None
     window: Window | None = None
+    masked: bool = True
     role: str = "masked-lm"
 
 
@@ -103,6 +108,16 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a small network, by name: its metric works them out on vectors that other roles give.
+
+    So every such metric shares the encoder's answers, and a network of a few thousand numbers needs no runtime.
+    """
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenScores:
     """Tokens as the model spells them, and their log-probabilities (natural logarithm)."""
 
@@ -110,8 +125,17 @@ class TokenScores:
     log_probs: tuple[float, ...]
 
 
-Request = Embed | MaskedLikelihood | Continuation | Classify | Lookup
-Answer = npt.NDArray[Any] | TokenScores | Mapping[str, float]
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """All tokens of a text as the model spells them, which of them its template added, and a vector for each."""
+
+    tokens: tuple[str, ...]
+    added: tuple[bool, ...]
+    vectors: Floats
+
+
+Request = Embed | MaskedLikelihood | Continuation | Classify | Lookup | Weights
+Answer = npt.NDArray[Any] | TokenScores | Pieces | Mapping[str, float] | Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +179,9 @@ class ModelSource(Protocol):
     def model(self, role: str) -> Model:
         """The model of a role, opened when first asked for."""
 
+    def label(self, roles: Iterable[str]) -> str:
+        """A name for what answers for these roles, so that scores can say what made them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -173,10 +200,10 @@ class Encoder(Protocol):
 
 
 class MaskedLM(Protocol):
-    """Judges tokens at masked places."""
+    """Judges tokens at places, masked or not."""
 
     def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
-        """The log-probability of each wanted id at its row and place."""
+        """The log-probability of each wanted id at its row and place; rows come in order."""
 
 
 class CausalLM(Protocol):
@@ -187,6 +214,15 @@ class CausalLM(Protocol):
 
         Row i of `batch` continues prefix `source[i]`, so a prefix that many rows share is read once.
         """
+
+    def advance(self, ids: Ints, past: Any) -> tuple[Floats, Any]:
+        """Read on: logits (rows, words) of the token after these, and what is remembered up to there.
+
+        Rows are equally long. `past` is None at the start of a text, and is used up.
+        """
+
+    def select(self, past: Any, rows: Ints) -> Any:
+        """What is remembered of these rows, in this order; a row may come several times."""
 
 
 class Classifier(Protocol):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +22,20 @@ from turnwise.models.protocols import (
     Lookup,
     MaskedLikelihood,
     MaskedLM,
+    Pieces,
     Pooling,
     Row,
     TokenScores,
 )
 from turnwise.models.tokens import Tokens, rectangle
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
 # Small batches waste least on padding and stay in the cache; more of them keep many cores busy (see Pack).
 CPU_BUDGET = 512
+# The groups of a masked language model's rows: their places are masked, or stay as they are.
+MASKED, PLAIN = 0, 1
 
 
 @dataclass
@@ -52,9 +59,13 @@ class EncoderModel:
         hidden = self.network.hidden(_batch(rows), rows[0].group)
         return [states[: len(row.ids)] for states, row in zip(hidden, rows, strict=True)]
 
-    def answer(self, request: Embed, rows: Sequence[Row], results: Sequence[Floats]) -> Floats:
-        """The pooled vector."""
-        return pool(results[0], request.pooling, rows[0].places)
+    def answer(self, request: Embed, rows: Sequence[Row], results: Sequence[Floats]) -> Floats | Pieces:
+        """The pooled vector, or the tokens with theirs."""
+        if request.pooling != "pieces":
+            return pool(results[0], request.pooling, rows[0].places)
+        name, template = self.tokens.tokenizer.id_to_token, set(self.tokens.encode("", None, None).ids)
+        ids = rows[0].ids
+        return Pieces(tuple(name(i) or "" for i in ids), tuple(i in template for i in ids), np.array(results[0]))
 
 
 def pool(states: Floats, pooling: Pooling, places: Sequence[int]) -> Floats:
@@ -75,7 +86,7 @@ def pool(states: Floats, pooling: Pooling, places: Sequence[int]) -> Floats:
 
 @dataclass
 class MaskedModel:
-    """Answers `MaskedLikelihood`: one row per token, with that token masked."""
+    """Answers `MaskedLikelihood`: one row per token with that token masked, or one row for all of them."""
 
     network: MaskedLM
     tokens: Tokens
@@ -83,32 +94,45 @@ class MaskedModel:
     budget: int = CPU_BUDGET
 
     def rows(self, request: MaskedLikelihood) -> list[Row]:
-        """One row per token that is asked for."""
+        """Rows of one text share its ids and are masked only when they run, so that a long text fits into memory."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
-        ids, types = encoding.ids, tuple(encoding.type_ids)
-        last = max((s for s in encoding.sequence_ids if s is not None), default=0)
-        mask = self.tokens.mask
-        rows = []
-        for place, token in enumerate(ids):
-            begin, end = encoding.offsets[place]
-            inside = request.span is None or (
-                encoding.sequence_ids[place] == last and begin >= request.span[0] and end <= request.span[1]
-            )
-            if inside and token not in self.tokens.special:
-                rows.append(Row((*ids[:place], mask, *ids[place + 1 :]), types, (place,), (token,)))
-        return rows
+        ids, types = tuple(encoding.ids), tuple(encoding.type_ids)
+        places = self._places(encoding, request.span)
+        if request.masked:
+            return [Row(ids, types, (place,), (ids[place],), group=MASKED) for place in places]
+        wanted = tuple(ids[place] for place in places)
+        return [Row(ids, types, places, wanted, group=PLAIN)] if places else []
 
-    def run(self, rows: Sequence[Row]) -> list[float]:
-        """The log-probability of the token behind each row's mask."""
-        places = np.array([row.places[0] for row in rows], dtype=np.int64)
-        wanted = np.array([row.wanted[0] for row in rows], dtype=np.int64)
-        found = self.network.log_probs(_batch(rows), np.arange(len(rows)), places, wanted)
-        return [float(value) for value in found]
+    def _places(self, encoding: Encoding, span: tuple[int, int] | None) -> tuple[int, ...]:
+        """The tokens that are asked for."""
+        sequences, offsets = encoding.sequence_ids, encoding.offsets
+        last = max((sequence for sequence in sequences if sequence is not None), default=0)
 
-    def answer(self, request: MaskedLikelihood, rows: Sequence[Row], results: Sequence[float]) -> TokenScores:
+        def inside(place: int) -> bool:
+            begin, end = offsets[place]
+            return span is None or (sequences[place] == last and begin >= span[0] and end <= span[1])
+
+        special = self.tokens.special
+        return tuple(place for place, token in enumerate(encoding.ids) if token not in special and inside(place))
+
+    def run(self, rows: Sequence[Row]) -> list[list[float]]:
+        """The log-probabilities of the tokens at each row's places."""
+        batch, sizes = _batch(rows), [len(row.places) for row in rows]
+        numbers = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
+        places, wanted = (
+            np.fromiter(chain.from_iterable(values), np.int64, sum(sizes))
+            for values in ((row.places for row in rows), (row.wanted for row in rows))
+        )
+        if rows[0].group == MASKED:
+            batch.ids[numbers, places] = self.tokens.mask
+        found = iter(self.network.log_probs(batch, numbers, places, wanted).tolist())
+        return [list(islice(found, size)) for size in sizes]
+
+    def answer(self, request: MaskedLikelihood, rows: Sequence[Row], results: Sequence[list[float]]) -> TokenScores:
         """The tokens and their log-probabilities, in the order of the text."""
         name = self.tokens.tokenizer.id_to_token
-        return TokenScores(tuple(name(row.wanted[0]) or "" for row in rows), tuple(results))
+        tokens = tuple(name(token) or "" for row in rows for token in row.wanted)
+        return TokenScores(tokens, tuple(chain.from_iterable(results)))
 
 
 @dataclass

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
 
+# The vocabulary-sized head runs on so many places at a time, so that its logits fit into memory.
+MOST_PLACES = 2048
+
 
 def _on(module: Any, array: Ints) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(module.device)
@@ -61,8 +64,9 @@ class TorchMaskedLM:
     def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
         """See `MaskedLM`."""
         states = self.module.base_model(**_inputs(self.module, batch)).last_hidden_state
-        chosen = states[_on(self.module, rows), _on(self.module, places)]
-        return _likelihood(self._head(chosen), _on(self.module, wanted))
+        chosen = torch.split(states[_on(self.module, rows), _on(self.module, places)], MOST_PLACES)
+        ids = torch.split(_on(self.module, wanted), MOST_PLACES)
+        return np.concatenate([_likelihood(self._head(part), of) for part, of in zip(chosen, ids, strict=True)])
 
     def _head(self, states: Tensor) -> Tensor:
         module, kind = self.module, self.module.config.model_type
@@ -144,6 +148,20 @@ class TorchCausalLM:
         found = np.zeros(batch.ids.shape, dtype=np.float32)
         found[chosen] = _likelihood(logits, _on(self.module, wanted[chosen]))
         return found
+
+    @torch.inference_mode()
+    def advance(self, ids: Ints, past: Any) -> tuple[Floats, Any]:
+        """See `CausalLM`."""
+        before = 0 if past is None else past.get_seq_length()
+        batch = Batch(ids, np.ones_like(ids), np.zeros_like(ids))
+        inputs = self._inputs(batch, np.ones((len(ids), before), dtype=np.int64))
+        read = self.module.base_model(**inputs, past_key_values=past)
+        return _array(self.module.get_output_embeddings()(read.last_hidden_state[:, -1])), read.past_key_values
+
+    def select(self, past: Any, rows: Ints) -> Any:
+        """See `CausalLM`."""
+        past.batch_select_indices(_on(self.module, rows))
+        return past
 
     def _inputs(self, batch: Batch, before: Ints) -> dict[str, Any]:
         # Padding is at place 0: beside a long prefix it would lie beyond the last place the model knows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from turnwise.models.protocols import (
     MaskedLikelihood,
     Request,
     TokenScores,
+    Weights,
 )
 
 
@@ -74,6 +76,8 @@ def _question(role: str, entry: RoleEntry) -> Request:
         return Continuation(first, " " + second, role=role)
     if entry.kind == "table":
         return Lookup(("music", "the"), role=role)
+    if entry.kind == "weights":
+        return Weights(role)
     return Classify(first, second, role=role)
 
 
@@ -82,6 +86,10 @@ def _is_sound(answer: Answer, entry: RoleEntry) -> bool:
         return bool(answer.log_probs) and all(math.isfinite(p) and p <= 1e-5 for p in answer.log_probs)
     if isinstance(answer, np.ndarray):
         return bool(answer.size) and (entry.kind == "table" or bool(np.isfinite(answer).all()))
+    if not isinstance(answer, Mapping):
+        return False
+    if entry.kind == "weights":
+        return bool(answer) and all(np.isfinite(weight).all() for weight in answer.values())
     return tuple(answer) == entry.labels and math.isclose(sum(answer.values()), 1.0, abs_tol=1e-6)
 
 

@@ -15,7 +15,10 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.bert import Bert, WordTable, trunk_weights
+from turnwise.models.export.heads import check_foundations, copy_heads, head_roles
 from turnwise.models.export.llama import LONGEST, export_llama
+from turnwise.models.export.maude import FINENESS as RECURRENT_FINENESS
+from turnwise.models.export.maude import OWN, encoder_of, is_head, pack_head, role_of
 from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.export.tables import count, write_unigrams, write_vectors
 from turnwise.models.manifest import FORMAT, MANIFEST, check_name
@@ -25,13 +28,17 @@ from turnwise.models.tokens import Tokens
 
 # Steps in a standard deviation, by role; "words" is the shared table. Finer is larger.
 # A causal language model's layers go in four-bit blocks; its number is for its words.
-FINENESS: Mapping[str, float] = {"words": 16, "causal-lm": 16}
+FINENESS: Mapping[str, float] = {"words": 16, "causal-lm": 16, "nup": 16}
 DEFAULT_FINENESS = 8
 TABLES = ("unigrams", "vectors")
 
 
 def roles_in(folder: Path) -> tuple[str, ...]:
     """The roles that a checkpoint can fill: its heads, or what its architecture is."""
+    if is_head(folder):
+        return (role_of(folder),)
+    if small := head_roles(folder):
+        return small
     if (folder / "heads.json").is_file():
         return tuple(_json(folder / "heads.json")["heads"])
     config = _json(folder / "config.json")
@@ -65,6 +72,12 @@ class PackBuilder:
         missing = [role for role in wanted or () if role not in offered]
         if missing:
             raise TurnwiseError(f"{folder}: cannot be '{missing[0]}'; it offers: {', '.join(offered)}")
+        if is_head(folder):
+            self._add_recurrent(folder, roles[0])
+            return
+        if head_roles(folder):
+            self.roles |= copy_heads(folder, roles, self.out)
+            return
         config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
         file = "+".join(roles) + ".onnx"
         card = _json(folder / "card.json") if (folder / "card.json").is_file() else {}
@@ -107,6 +120,34 @@ class PackBuilder:
                 "pooling": layout["pooling"],
                 "window": asdict(window),
             }
+        if "nup" in roles:
+            # What it has learnt of responses in their contexts serves comparisons of whole systems too.
+            graph.add_layers()
+            trunk = {"kind": "encoder", "pooling": layout["pooling"], "window": asdict(window)}
+            self.roles["nup-trunk"] = dict(entry) | trunk
+
+    def _add_recurrent(self, folder: Path, role: str) -> None:
+        """A head over the states of an encoder that is in the pack already."""
+        reading = encoder_of(folder)
+        if reading != OWN and reading not in self.roles:
+            raise TurnwiseError(f"{folder}: its head reads '{reading}', which the pack does not have; add it first")
+        fineness = None if self._fineness is None else self._fineness.get(role, RECURRENT_FINENESS)
+        kept = ("file", "tokenizer", "max_length", "words", "words_shape")
+        entry = self._trunk(folder, role) if reading == OWN else self.roles[reading]
+        encoder = {key: value for key, value in entry.items() if key in kept}
+        self.roles[role] = encoder | pack_head(folder, role, self.out, fineness)
+
+    def _trunk(self, folder: Path, role: str) -> dict[str, Any]:
+        """Write the layers of a trunk that serves one head alone."""
+        config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
+        file, fineness = f"{role}.onnx", self._fineness_of([role])
+        table = self._word_table(weights) if fineness is not None else None
+        graph = Bert(weights, config, fineness, table)
+        graph.add_layers()
+        graph.save(self.out / file, {"roles": file})
+        longest = int(config.get("max_position_embeddings", 512))
+        entry: dict[str, Any] = {"file": file, "tokenizer": self._tokenizer(folder), "max_length": longest}
+        return entry | ({"words": table.file, "words_shape": list(table.numbers.shape)} if table else {})
 
     def _word_table(self, weights: Mapping[str, Any]) -> WordTable | None:
         """The shared table, if this trunk's words are those of the first one; its own table stays inside otherwise."""
@@ -166,13 +207,15 @@ class PackBuilder:
                 part = requests[start : start + 256]
                 rows = [model.rows(request)[0] for request in part]
                 results = model.run(rows)
-                answers += [model.answer(q, [r], [a]) for q, r, a in zip(part, rows, results, strict=True)]
+                found = (model.answer(q, [r], [a]) for q, r, a in zip(part, rows, results, strict=True))
+                answers += [vector for vector in found if isinstance(vector, np.ndarray)]
             return answers
 
         return embed
 
     def finish(self, name: str, version: str, licence: str, languages: Sequence[str]) -> Pack:
         """Hash every file and write the manifest."""
+        check_foundations(self.out, self.roles)
         files = {}
         for path in sorted(self.out.iterdir()):
             check_name(path.name)
@@ -214,17 +257,22 @@ def build_pack(
         folders: dict[Path, list[str]] = {}
         for role, folder in checkpoints.items():
             folders.setdefault(Path(folder), []).append(role)
-        for folder, roles in folders.items():
-            builder.add(folder, roles)
+        for folder in _heads_last(folders):
+            builder.add(folder, folders[folder])
     else:
-        for folder in checkpoints:
-            builder.add(Path(folder))
+        for folder in _heads_last(map(Path, checkpoints)):
+            builder.add(folder)
     listed = list(texts)
     if listed:
         builder.add_tables(listed, texts_card or {})
     builder.finish(name, version, licence, languages)
     partial.replace(out)
     return Pack(out)
+
+
+def _heads_last(folders: Iterable[Path]) -> list[Path]:
+    """A head over an encoder can only be added to a pack that has the encoder."""
+    return sorted(folders, key=is_head)
 
 
 def _json(path: Path) -> Any:

@@ -2,7 +2,8 @@
 
 Inputs: `ids` (rows, tokens), `positions` of those tokens, `blocked` (rows, tokens, past + tokens; 0 or a large
 negative number), `past` (layers, 2, rows, heads, past, width), and the flat places whose next token is `wanted`.
-Outputs: `log_probs` of the wanted tokens, and the new keys and values as `present`, shaped as `past` is.
+Outputs: `log_probs` of the wanted tokens, `logits` of all tokens at those places, and the new keys and values as
+`present`, shaped as `past` is.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class _Llama:
         flat = g.op("Reshape", x, g.ints(-1, self._hidden))
         states = self._norm(g.op("Gather", flat, places), "model.norm")
         g.output("log_probs", g.likelihood(states, vocabulary, None, wanted), ["asked"])
+        # For writing; an output that nobody asks for costs nothing.
+        g.output("logits", g.op("MatMul", states, vocabulary), ["asked", "words"])
 
     def _embed(self, ids: str) -> tuple[str, str]:
         """Embedded ids, and the matrix that ends in the vocabulary; one table serves both where they are tied."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 BLOCKED = np.float32(-1e9)
+# Each place takes a number for every word of the vocabulary, several times over; beyond these, halves run in turn.
+MOST_PLACES = 512
 
 
 @dataclass
@@ -24,21 +27,32 @@ class OnnxEncoder:
 
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """See `Encoder`."""
+        return self.hidden_layers(batch, [layer])[0]
+
+    def hidden_layers(self, batch: Batch, wanted: Sequence[int]) -> list[Floats]:
+        """The states of several layers, in one pass."""
         layers = [output.name for output in self.session.get_outputs() if output.name.startswith("layer_")]
-        if not -len(layers) <= layer < len(layers):
-            raise TurnwiseError(f"this encoder has layers 0 to {len(layers) - 1}; layer {layer} was asked for")
-        states: Floats = self.session.run([layers[layer]], _inputs(batch))[0]
+        for layer in wanted:
+            if not -len(layers) <= layer < len(layers):
+                raise TurnwiseError(f"this encoder has layers 0 to {len(layers) - 1}; layer {layer} was asked for")
+        states: list[Floats] = self.session.run([layers[layer] for layer in wanted], _inputs(batch))
         return states
 
 
 @dataclass
 class OnnxMaskedLM:
-    """Likelihood at masked places."""
+    """Likelihood at places."""
 
     session: InferenceSession
 
     def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
         """See `MaskedLM`."""
+        if len(places) > MOST_PLACES and len(batch.ids) > 1:
+            half = len(batch.ids) // 2
+            early, late = rows < half, rows >= half
+            first = self.log_probs(_part(batch, slice(half)), rows[early], places[early], wanted[early])
+            second = self.log_probs(_part(batch, slice(half, None)), rows[late] - half, places[late], wanted[late])
+            return np.concatenate([first, second])
         asked = {"asked_rows": rows, "asked_places": places, "wanted": wanted}
         found: Floats = self.session.run(["log_probs"], {**_inputs(batch), **asked})[0]
         return found
@@ -78,6 +92,24 @@ class OnnxCausalLM:
         found.reshape(-1)[places] = self.session.run(["log_probs"], inputs)[0]
         return found
 
+    def advance(self, ids: Ints, past: Floats | None) -> tuple[Floats, Floats]:
+        """See `CausalLM`."""
+        if "logits" not in [output.name for output in self.session.get_outputs()]:
+            raise TurnwiseError("this pack's language model was made to judge, not to write; build the pack again")
+        rows, length = ids.shape
+        if past is None:
+            layers, two, _, heads, _, width = self.session.get_inputs()[3].shape
+            past = np.zeros((layers, two, rows, heads, 0, width), dtype=np.float32)
+        batch = Batch(ids, np.ones_like(ids), np.zeros_like(ids))
+        seen, last = np.ones((rows, past.shape[4]), dtype=np.int64), np.arange(1, rows + 1) * length - 1
+        inputs = self._inputs(batch, seen, past, last, np.zeros_like(last))
+        logits, present = self.session.run(["logits", "present"], inputs)
+        return logits, np.concatenate([past, present], axis=4)
+
+    def select(self, past: Floats, rows: Ints) -> Floats:
+        """See `CausalLM`."""
+        return past[:, :, rows]
+
     def _inputs(
         self, batch: Batch, past_mask: Ints, past: Floats, places: Ints, wanted: Ints
     ) -> dict[str, Floats | Ints]:
@@ -94,6 +126,10 @@ class OnnxCausalLM:
             "places": places,
             "wanted": wanted,
         }
+
+
+def _part(batch: Batch, rows: slice) -> Batch:
+    return Batch(batch.ids[rows], batch.mask[rows], batch.types[rows])
 
 
 def _inputs(batch: Batch) -> dict[str, Ints]:

@@ -1,0 +1,162 @@
+"""MAUDE's baselines for its tables: RUBER, InferSent and DistilBERT-NLI, trained on the dialogues that MAUDE has.
+
+`Baselines(room, kept, held).trained(name, negatives)` gives a function from contexts and responses to scores. What was
+trained before is taken from the working folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from maude_corpora import Room
+
+from turnwise.models.export.heads import pack_weights
+from turnwise.models.heads_numpy import unpack_weights
+from turnwise.models.protocols import Floats
+from turnwise.train.baselines import (
+    JUDGES,
+    READERS,
+    Numbered,
+    Thoughts,
+    judge_loss,
+    load_thoughts,
+    neighbour_loss,
+    probabilities,
+    weights_of,
+)
+from turnwise.train.heads import Columns, Recipe, fit, predict, seeded
+from turnwise.train.maude_data import CORRUPTIONS, Kind, Sampled
+from turnwise.train.negatives import maude_random
+from turnwise.train.texts import Texts, context_of
+
+Score = Callable[[Sequence[Sequence[str]], Sequence[str]], npt.NDArray[np.float32]]
+logger = logging.getLogger(__name__)
+
+
+class Baselines:
+    """The baselines over one set of dialogues; what they share is made once."""
+
+    def __init__(
+        self,
+        room: Room,
+        kept: Sequence[Sampled],
+        held: Sequence[Sampled],
+        *,
+        minutes: float = 2.0,
+        reworded: float = 0.5,
+        seed: int = 0,
+    ) -> None:
+        self._room, self._kept, self._held = room, kept, held
+        self._minutes, self._reworded, self._seed = minutes, reworded, seed
+        self._folder = room.work / "tables" / "baselines"
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def trained(self, name: str, negatives: Sequence[Kind]) -> Score:
+        """Train a baseline against these kinds of wrong responses."""
+        file = self._folder / f"{name}-{'+'.join(negatives)}.safetensors"
+        if file.is_file():
+            weights = unpack_weights(file.read_bytes())
+            model = self._model(name, Texts(), None)
+            model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
+        else:
+            model = self._fitted(name, negatives)
+            file.write_bytes(pack_weights(weights_of(model), fineness=None))
+
+        def score(contexts: Sequence[Sequence[str]], responses: Sequence[str]) -> npt.NDArray[np.float32]:
+            asked = Texts()
+            seen, said = asked.add(map(context_of, contexts)), asked.add(responses)
+            self._show(model, asked)
+            return predict(model, probabilities, Columns({"context": seen, "responses": said[:, None]}), batch=256)[
+                :, 0
+            ]
+
+        return score
+
+    def _fitted(self, name: str, negatives: Sequence[Kind]) -> Any:
+        texts = Texts()
+        training, validation = (
+            self._pairs(texts, side, negatives, Random(f"{self._seed}:{number}"))
+            for number, side in enumerate((self._kept, self._held))
+        )
+        recipe = Recipe(weight_decay=1e-4, batch=128, patience=3, minutes=self._minutes, seed=self._seed)
+        model = self._model(name, texts, self._thoughts if name in READERS else None)
+        fitted = fit(model, judge_loss, training.columns(), validation.columns(), recipe)
+        logger.info("%s against %s: %s", name, "+".join(negatives), fitted.record())
+        return model
+
+    def _model(self, name: str, texts: Texts, start: Thoughts | None) -> Any:
+        if name in READERS:
+            words = texts.words(self._room.pack)
+            return seeded(self._seed, lambda: READERS[name](*words, start))
+        table = self._vectors(texts)
+        return seeded(self._seed, lambda: JUDGES[name](table))
+
+    def _show(self, model: Any, texts: Texts) -> None:
+        """Let a trained network see other texts."""
+        if hasattr(model, "texts"):
+            table, ids = texts.words(self._room.pack)
+            model.table, model.texts = torch.from_numpy(table), torch.from_numpy(ids)
+        else:
+            model.table = torch.from_numpy(self._vectors(texts))
+
+    def _vectors(self, texts: Texts) -> Floats:
+        """The encoder's last layer of each text, from the vectors that MAUDE keeps."""
+        listed = texts.listed() or [""]
+        rows, index = self._room.store.table(listed)
+        width = rows.shape[1] // len(self._room.reading.layers)
+        return np.ascontiguousarray(rows[[index[text] for text in listed], -width:])
+
+    @cached_property
+    def _thoughts(self) -> Thoughts:
+        """Where the reading networks start: which utterance of these dialogues follows which?"""
+        file = self._folder / "thoughts.safetensors"
+        if not file.is_file():
+            texts = Texts()
+            training, validation = (_neighbours(texts, side) for side in (self._kept, self._held))
+            words = texts.words(self._room.pack)
+            model = seeded(self._seed, lambda: Thoughts(*words))
+            recipe = Recipe(
+                learning_rate=2e-3, batch=96, patience=2, clip=5, minutes=2 * self._minutes, seed=self._seed
+            )
+            fitted = fit(model, neighbour_loss, training, validation, recipe)
+            logger.info("neighbours: %s", fitted.record())
+            file.write_bytes(pack_weights(weights_of(model), fineness=None))
+        return load_thoughts(unpack_weights(file.read_bytes()))
+
+    def _pairs(self, texts: Texts, dialogues: Sequence[Sampled], negatives: Sequence[Kind], rng: Random) -> Numbered:
+        """Every turn that has its corruptions, with one wrong response of each kind, drawn once."""
+        pools = {
+            "rand_utt": [one.turns[1:] for one in dialogues],
+            "model_false": [tuple(one.generated.values()) for one in dialogues],
+            "rand_back": [tuple(one.reworded.values()) for one in dialogues],
+        }
+        filled = {kind: [n for n, pool in enumerate(of) if pool] for kind, of in pools.items()}
+
+        def wrong(kind: Kind, number: int, place: int) -> str:
+            if kind in CORRUPTIONS:
+                return dialogues[number].corrupted[kind][place]
+            # A dialogue without such responses of its own draws from all the others.
+            others = [*(n for n in filled[kind] if n != number), number]
+            return maude_random([pools[kind][n] for n in others], len(others) - 1, rng)
+
+        contexts, truth, found = [], [], []
+        for number, one in enumerate(dialogues):
+            for place in one.corrupted["word_drop"]:
+                again = place in one.reworded and rng.random() < self._reworded
+                contexts.append(context_of(one.turns[:place]))
+                truth.append(one.reworded[place] if again else one.turns[place])
+                found += [wrong(kind, number, place) for kind in negatives]
+        numbers = texts.add(found).reshape(len(truth), -1)
+        return Numbered(texts.add(contexts), texts.add(truth), numbers)
+
+
+def _neighbours(texts: Texts, dialogues: Sequence[Sampled]) -> Columns:
+    first = texts.add(turn for one in dialogues for turn in one.turns[:-1])
+    return Columns({"first": first, "second": texts.add(turn for one in dialogues for turn in one.turns[1:])})

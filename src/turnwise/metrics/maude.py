@@ -1,0 +1,58 @@
+"""MAUDE (Sinha et al. 2020): does the response belong to the conversation so far? Learnt by contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.masked import check_turns, last_turns
+from turnwise.metrics.registry import register
+from turnwise.metrics.usr_parts import positive
+from turnwise.models.protocols import Classify, Request
+
+TURN_END = "\n"
+
+
+def as_lines(turns: Sequence[str]) -> str:
+    """Turns as the model wants them, one a line.
+
+    >>> as_lines(["Hi!", "Hello,\\nhow are you?"])
+    'Hi!\\nHello, how are you?'
+    """
+    return TURN_END.join(" ".join(turn.split()) for turn in turns)
+
+
+@register({"maude": {}})
+@dataclass(frozen=True, kw_only=True)
+class Maude(Metric):
+    """Each turn is encoded by itself and read in its order; what was read before is remembered.
+
+    Paper and released are heads of their own, which a pack has only if they were trained for it.
+    """
+
+    turns: str = "all"
+    role: str = "maude"
+
+    summary: ClassVar[str] = "how probable it is that the response belongs to the conversation so far"
+    cite: ClassVar[str] = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"
+    needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
+        "paper": {"role": "maude-paper"},
+        "released": {"role": "maude-released"},
+    }
+    roles: ClassVar[frozenset[str]] = frozenset({"maude"})
+
+    def __post_init__(self) -> None:
+        check_turns(self.turns)
+        # The class speaks for the recommended form; the others ask other heads.
+        object.__setattr__(self, "roles", frozenset({self.role}))
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        return (Classify(as_lines(last_turns(example.context, self.turns)), example.response, role=self.role),)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(positive(answers[0]))

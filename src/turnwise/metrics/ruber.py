@@ -1,0 +1,184 @@
+"""RUBER (Tao et al. 2018) and its form on BERT's vectors: is it like the reference, and does it answer the context?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.embeddings import Vectors, cosines
+from turnwise.metrics.masked import check_turns, last_turns
+from turnwise.metrics.registry import register
+from turnwise.metrics.uslh_parts import unigram_words
+from turnwise.models.heads_numpy import (
+    CONTEXT_TURNS,
+    CONTEXT_WORDS,
+    LAYER,
+    Numbers,
+    layers,
+    read_text,
+    related,
+    sigmoid,
+)
+from turnwise.models.protocols import Embed, Lookup, Request, Weights
+
+Blend = Literal["min", "max", "geometric", "arithmetic", "referenced", "unreferenced"]
+MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
+AWAITS_BATCH = "its parts are scaled over all responses together"
+ALONE = "no references, so its unreferenced part alone"
+PARTS = ("referenced", "unreferenced")
+
+_BLENDS: Mapping[str, Callable[[float, float], float]] = {
+    "min": min,
+    "max": max,
+    "geometric": lambda referenced, unreferenced: (referenced * unreferenced) ** 0.5,
+    "arithmetic": lambda referenced, unreferenced: (referenced + unreferenced) / 2,
+    "referenced": lambda referenced, _: referenced,
+    "unreferenced": lambda _, unreferenced: unreferenced,
+}
+
+
+def blended(referenced: float, unreferenced: float, blend: Blend) -> float:
+    """One number of two that lie between 0 and 1.
+
+    >>> [round(blended(0.2, 0.8, how), 2) for how in ("min", "max", "geometric", "arithmetic")]
+    [0.2, 0.8, 0.4, 0.5]
+    """
+    return float(_BLENDS[blend](referenced, unreferenced))
+
+
+def scaled(value: float, low: float, high: float) -> float:
+    """Where a value lies between two others, 0 to 1; 0 where they are one and the same.
+
+    >>> scaled(3, 2, 4), scaled(9, 2, 4), scaled(2, 2, 2)
+    (0.5, 1.0, 0.0)
+    """
+    return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.0
+
+
+def pooled_words(vectors: Vectors) -> Vectors:
+    """RUBER's vector of a text: the largest number in each dimension of its word vectors, then the smallest.
+
+    >>> pooled_words(np.array([[1.0, 5.0], [3.0, -2.0]])).tolist()
+    [3.0, 5.0, 1.0, -2.0]
+    """
+    return np.concatenate([vectors.max(axis=0), vectors.min(axis=0)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blended(Metric):
+    """A referenced and an unreferenced part, each scaled to 0..1, in one number.
+
+    `scale` says by what: bounds that were measured when the models were trained, or the least and the largest value
+    of the very responses that are judged. Without references the recommended form is its unreferenced part.
+    """
+
+    blend: Blend = "arithmetic"
+    scale: Literal["stored", "batch"] = "stored"
+    turns: str = str(CONTEXT_TURNS)
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
+        "paper": {"scale": "batch"},
+        "released": {"scale": "batch", "blend": "min", "turns": "all"},
+    }
+
+    def __post_init__(self) -> None:
+        check_turns(self.turns)
+
+    @abstractmethod
+    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
+        """The parts that this example has, as they are, and the weights with their stored bounds."""
+
+    def unmet_need(self, example: Example) -> str | None:
+        optional = self.blend == "unreferenced" or (self.mode == "recommended" and self.blend != "referenced")
+        lacking = super().unmet_need(example)
+        return lacking or (None if example.references or optional else "no references")
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        raw, weights = self.parts(example, answers)
+        if self.scale == "batch":
+            return Score(None, raw, AWAITS_BATCH)
+        bounds = {"unreferenced": (0.0, 1.0), "referenced": tuple(map(float, weights["bounds"]))}
+        return self._blended(raw, bounds)
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        """With `scale=batch`: between the least and the largest value of each part in this run."""
+        ready = [score for score in scores if score.note == AWAITS_BATCH]
+        found = {part: [score.parts[part] for score in ready if part in score.parts] for part in PARTS}
+        bounds = {part: (min(values), max(values)) for part, values in found.items() if values}
+        return [self._blended(score.parts, bounds) if score.note == AWAITS_BATCH else score for score in scores]
+
+    def _blended(self, raw: Mapping[str, float], bounds: Mapping[str, tuple[float, ...]]) -> Score:
+        normal = {part: scaled(value, *bounds[part][:2]) for part, value in raw.items()}
+        parts = {**raw, **{f"{part}, scaled": value for part, value in normal.items()}}
+        if "referenced" not in raw:
+            alone = normal["unreferenced"]
+            return Score(alone, parts, note=None if self.blend == "unreferenced" else ALONE)
+        return Score(blended(normal["referenced"], normal["unreferenced"], self.blend), parts)
+
+
+@register({"ruber": {}})
+@dataclass(frozen=True, kw_only=True)
+class Ruber(Blended):
+    """Words as vectors; a recurrent network reads the context's and the response's for the unreferenced part."""
+
+    summary: ClassVar[str] = "likeness to the reference, and a small network's word that the response follows"
+    cite: ClassVar[str] = (
+        "Tao et al. 2018, RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog"
+    )
+    roles: ClassVar[frozenset[str]] = frozenset({"ruber", "vectors"})
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        context = " ".join(last_turns(example.context, self.turns))
+        texts = (example.response, *example.references)
+        return (
+            Weights("ruber"),
+            Lookup(unigram_words(context)[-CONTEXT_WORDS:]),
+            *(Lookup(unigram_words(text)) for text in texts),
+        )
+
+    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
+        weights, context, response, *references = answers
+        features = related(weights, read_text(weights, "context", context), read_text(weights, "response", response))
+        found = {"unreferenced": float(sigmoid(layers(weights, features, "tanh")))}
+        if references:
+            found["referenced"] = max(_likeness(response, reference) for reference in references)
+        return found, weights
+
+
+def _likeness(response: npt.NDArray[Any], reference: npt.NDArray[Any]) -> float:
+    """The cosine of two pooled texts, 0 where one of them has no word that has a vector."""
+    first, second = (rows[~np.isnan(rows).any(axis=1)].astype(np.float64) for rows in (response, reference))
+    if not len(first) or not len(second):
+        return 0.0
+    return float(cosines(pooled_words(first)[None], pooled_words(second)[None])[0, 0])
+
+
+@register({"bert-ruber": {}})
+@dataclass(frozen=True, kw_only=True)
+class BertRuber(Blended):
+    """One vector of an encoder for the context, one for the response; the reference is compared by cosine."""
+
+    summary: ClassVar[str] = "RUBER on sentence vectors of a pretrained encoder"
+    cite: ClassVar[str] = "Ghazarian et al. 2019, Better Automatic Evaluation with Contextualized Embeddings"
+    roles: ClassVar[frozenset[str]] = frozenset({"bert-ruber", "encoder"})
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        context = " ".join(last_turns(example.context, self.turns))
+        texts = (context, example.response, *example.references)
+        return (Weights(self.name), *(Embed(text, layer=LAYER) for text in texts))
+
+    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
+        weights, context, response, *references = answers
+        found = {"unreferenced": float(sigmoid(layers(weights, related(weights, context, response))))}
+        if references:
+            found["referenced"] = float(cosines(response[None], np.stack(references)).max())
+        return found, weights

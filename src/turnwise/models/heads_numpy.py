@@ -1,0 +1,143 @@
+"""Small networks over vectors, worked out in numpy: weights by name in, numbers out, and no runtime.
+
+Weights bear the names that torch gives them, so that a trained network is stored as it is. Two kinds of network judge
+a pair of vectors, the context's and the response's: RUBER's, which relates them by a matrix, and InferSent's, which
+compares them element by element. Where vectors have to be made of words first, a recurrent network reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.models.protocols import Floats, Row, Weights
+
+Numbers = Mapping[str, Floats]
+Activation = Literal["relu", "tanh"]
+# What the bundled networks were trained to see of a context, and the encoder's layer that they read.
+CONTEXT_TURNS = 2
+CONTEXT_WORDS = 32
+LAYER = -1
+# Stored beside a matrix of whole numbers: what each of its rows is multiplied by.
+SCALES = ".scales"
+
+
+@dataclass
+class HeadWeights:
+    """Answers `Weights`."""
+
+    weights: Numbers
+    fingerprint: str
+    budget: int = 1
+
+    def rows(self, request: Weights) -> list[Row]:
+        """None: nothing has to run."""
+        return []
+
+    def run(self, rows: Sequence[Row]) -> list[Any]:
+        """Never asked for."""
+        return []
+
+    def answer(self, request: Weights, rows: Sequence[Row], results: Sequence[Any]) -> Numbers:
+        """All weights."""
+        return self.weights
+
+
+def unpack_weights(content: bytes) -> dict[str, Floats]:
+    """The weights in a safetensors file, whole numbers multiplied out."""
+    from safetensors.numpy import load
+
+    stored = load(content)
+    weights = {}
+    for name, numbers in stored.items():
+        if not name.endswith(SCALES):
+            scales = stored.get(name + SCALES)
+            weights[name] = numbers.astype(np.float32) * (1 if scales is None else scales.astype(np.float32)[:, None])
+    return weights
+
+
+def sigmoid(values: npt.ArrayLike) -> Any:
+    """One over one and e to the minus x, for any x.
+
+    >>> sigmoid([0.0, -1000.0]).tolist()
+    [0.5, 0.0]
+    """
+    return (1 + np.tanh(np.asarray(values, dtype=np.float64) / 2)) / 2
+
+
+def layers(weights: Numbers, vector: Floats, activation: Activation = "relu") -> float:
+    """The number at the end of `layers.0`, `layers.1` and so on, with the activation between them."""
+    count = sum(name.startswith("layers.") and name.endswith(".weight") for name in weights)
+    for i in range(count):
+        vector = weights[f"layers.{i}.weight"] @ vector + weights[f"layers.{i}.bias"]
+        if i < count - 1:
+            vector = np.maximum(vector, 0) if activation == "relu" else np.tanh(vector)
+    return float(vector[0])
+
+
+def related(weights: Numbers, context: Floats, response: Floats) -> Floats:
+    """RUBER's features: both vectors, and between them the number that a matrix makes of the two.
+
+    >>> related({"matrix": np.eye(2)}, np.array([1.0, 2.0]), np.array([3.0, 4.0])).tolist()
+    [1.0, 2.0, 11.0, 3.0, 4.0]
+    """
+    return np.concatenate([context, [context @ weights["matrix"] @ response], response])
+
+
+def compared(weights: Numbers, context: Floats, response: Floats) -> Floats:
+    """InferSent's features: both vectors (the context's mapped), their distances and products by element.
+
+    >>> compared({"matrix": np.eye(1)}, np.array([2.0]), np.array([3.0])).tolist()
+    [2.0, 3.0, 1.0, 6.0]
+    """
+    mapped = weights["matrix"] @ context
+    return np.concatenate([mapped, response, np.abs(mapped - response), mapped * response])
+
+
+def read_words(weights: Numbers, name: str, words: Floats) -> Floats:
+    """The states (words, width) of the recurrent network `name` after each word, both directions side by side."""
+    forward = _states(weights, name, "l0", words)
+    if f"{name}.weight_ih_l0_reverse" not in weights:
+        return forward
+    return np.concatenate([forward, _states(weights, name, "l0_reverse", words[::-1])[::-1]], axis=1)
+
+
+def read_text(weights: Numbers, name: str, words: Floats) -> Floats:
+    """A text's vector: the largest number in each dimension of the states; one word of zeros stands for none."""
+    given = directions(words) if len(words) else np.zeros((1, words.shape[1]), dtype=np.float32)
+    largest: Floats = read_words(weights, name, given).max(axis=0)
+    return largest
+
+
+def _states(weights: Numbers, name: str, layer: str, words: Floats) -> Floats:
+    """A gated recurrent unit as torch has it: gates in the order reset, update, new."""
+    of_state, bias = weights[f"{name}.weight_hh_{layer}"], weights[f"{name}.bias_hh_{layer}"]
+    given = words @ weights[f"{name}.weight_ih_{layer}"].T + weights[f"{name}.bias_ih_{layer}"]
+    width = of_state.shape[1]
+    state = np.zeros(width, dtype=np.float32)
+    states = np.empty((len(words), width), dtype=np.float32)
+    for i, row in enumerate(given):
+        recalled = of_state @ state + bias
+        reset, update = np.split(sigmoid(row[: 2 * width] + recalled[: 2 * width]), 2)
+        new = np.tanh(row[2 * width :] + reset * recalled[2 * width :])
+        state = ((1 - update) * new + update * state).astype(np.float32)
+        states[i] = state
+    return states
+
+
+def directions(words: Floats) -> Floats:
+    """Word vectors of length one, zeros for words that have none.
+
+    A pack shortens the vectors of frequent words, for sums; a network that reads one word after the other needs them.
+
+    >>> directions(np.array([[3.0, 4.0], [np.nan, np.nan]], dtype=np.float32)).round(2).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    known = np.nan_to_num(words)
+    lengths = np.linalg.norm(known, axis=-1, keepdims=True)
+    scaled: Floats = (known / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return scaled

@@ -1,0 +1,149 @@
+"""MAUDE learns: over given vectors, in every form, and with an encoder that learns with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from turnwise.errors import TurnwiseError  # noqa: E402
+from turnwise.train.heads import Recipe, evaluate, seeded  # noqa: E402
+from turnwise.train.maude import MODES, SETS, Maude, Options, batch_loss, train  # noqa: E402
+from turnwise.train.maude_data import Drawn, Sampled  # noqa: E402
+
+WIDTH = 12
+SMALL: dict[str, Any] = {"down_size": 8, "hidden": 8, "dense": 12, "layers": 1}
+
+
+def world(count: int, seed: int) -> list[Sampled]:
+    """Dialogues that stay with one of three topics; a text is a topic, its number, and whether it is in order."""
+    rng, made = Random(seed), []
+    for number in range(count):
+        topic = rng.randrange(3)
+        turns = tuple(f"{topic} {rng.randrange(10**6)} fine" for _ in range(4))
+        broken = {place: turns[place].replace("fine", "broken") for place in (1, 2, 3)}
+        again = {place: f"{turns[place]} again" for place in (1, 2)}
+        kinds = dict.fromkeys(("word_drop", "word_order", "word_repeat"), broken)
+        made.append(Sampled(turns, kinds, again, {1: f"{rng.randrange(3)} {number} fine written"}))
+    return made
+
+
+def vectors_of(dialogues: list[Sampled]) -> tuple[np.ndarray, dict[str, int]]:
+    texts = list(dict.fromkeys(text for one in dialogues for text in one.texts()))
+    rows = np.random.default_rng(0).normal(0, 0.3, (len(texts), WIDTH)).astype(np.float32)
+    for row, text in enumerate(texts):
+        rows[row, int(text[0])] += 3
+        rows[row, 3] += 3 * ("broken" in text)
+        rows[row, 4] += 3 * ("written" in text)
+    return rows, {text: row for row, text in enumerate(texts)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_tells_true_from_wrong_in_every_form(mode: str) -> None:
+    training, validation = world(60, 1), world(30, 2)
+    vectors, index = vectors_of([*training, *validation])
+    options = Options(**{**MODES[mode], "frozen": True, **SMALL})
+    recipe = Recipe(batch=8, epochs=25, learning_rate=0.01, patience=25)
+    model, fitted = train(training, validation, options, recipe, vectors=vectors, index=index)
+    examples = Drawn(validation, vectors, index, negatives=SETS["all"], reworded=0.0)
+    with torch.no_grad():
+        logits, _ = model(examples.batch(np.arange(30), np.random.default_rng(0)))
+    chance = logits.sigmoid().mean(dim=0)
+    assert chance[0] > 0.5
+    assert chance[1:4].max() < 0.1  # broken
+    assert chance[4:].max() < chance[0] - 0.2  # of another dialogue, a third of them by chance on the same topic
+    assert fitted.loss < fitted.epochs[0]["validation"]
+
+
+def test_what_is_left_out_of_the_negatives_is_not_learnt() -> None:
+    training = world(60, 1)
+    vectors, index = vectors_of(training)
+    recipe = Recipe(batch=8, epochs=15, learning_rate=0.01)
+    found = {}
+    for name in ("semantics", "syntax"):
+        options = Options(negatives=SETS[name], **SMALL)
+        model, _ = train(training, training, options, recipe, vectors=vectors, index=index)
+        examples = Drawn(training, vectors, index, negatives=SETS["all"], reworded=0.0)
+        with torch.no_grad():
+            logits, _ = model(examples.batch(np.arange(60), np.random.default_rng(0)))
+        chance = logits.sigmoid().mean(dim=0)
+        found[name] = {"broken": float(chance[0] - chance[1]), "elsewhere": float(chance[0] - chance[4])}
+    assert found["syntax"]["broken"] > 0.8 > 0.2 > abs(found["syntax"]["elsewhere"])
+    assert found["semantics"]["elsewhere"] > 0.2
+
+
+def test_a_kind_of_negative_weighs_as_much_as_asked() -> None:
+    training = world(10, 1)
+    vectors, index = vectors_of(training)
+
+    def cost(**weights: float) -> float:
+        options = Options(**SMALL, weights=weights)  # type: ignore[arg-type]
+        model = seeded(0, lambda: Maude(WIDTH, options))
+        return evaluate(model, batch_loss, Drawn(training, vectors, index, reworded=0.0))
+
+    assert cost() == pytest.approx(cost(rand_utt=1.0))
+    assert cost(rand_utt=50.0) != pytest.approx(cost(), rel=1e-3)
+
+
+def test_corrupted_contexts_can_be_learnt_from() -> None:
+    training = world(40, 1)
+    vectors, index = vectors_of(training)
+    options = Options(negatives=("corrupt_context",), **SMALL)
+    recipe = Recipe(batch=8, epochs=15, learning_rate=0.01)
+    model, _ = train(training, training, options, recipe, vectors=vectors, index=index)
+    batch = Drawn(training, vectors, index, negatives=("corrupt_context",)).batch(
+        np.arange(40), np.random.default_rng(0)
+    )
+    with torch.no_grad():
+        logits, present = model(batch)
+    assert logits.shape == present.shape == (120, 2)
+    assert float((logits[:, 0] > logits[:, 1]).float().mean()) > 0.7
+
+
+def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.maude import save_head
+    from turnwise.models.maude import MaudeModel
+    from turnwise.models.protocols import Classify
+    from turnwise.models.utterances import Reading
+    from turnwise.train.maude_trunk import Trunk
+
+    from . import tiny
+
+    reading = Reading(layers=(0, 1))
+    trunk = Trunk.open(tiny.bert(tmp_path / "bert"), reading)
+    before = {name: value.clone() for name, value in trunk.bert.state_dict().items()}
+    training = world(8, 1)
+    options = Options(**{**MODES["paper"], **SMALL})
+    model, _ = train(training, training, options, Recipe(batch=4, epochs=2, learning_rate=0.01), encoder=trunk)
+    after = trunk.bert.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert any("attention" in name for name in moved)
+    assert "embeddings.word_embeddings.weight" not in moved
+    save_head(model, reading, {"form": "paper"}, tmp_path / "paper")
+    pack = build_pack([tmp_path / "paper"], tmp_path / "pack", name="own", licence="none", fineness=None)
+    found = pack.model("maude-paper")
+    assert isinstance(found, MaudeModel)
+    request = Classify("i like tea .\ndo you ?", "yes", role="maude-paper")
+    rows = found.rows(request)
+    with torch.no_grad():
+        said = model.project(trunk(["i like tea .", "do you ?", "yes"]))
+        context = model.contexts(said[None, :2], torch.tensor([0]), torch.tensor([2]))
+        expected = float(model.score(context, said[None, 2:]).sigmoid())
+    # The checkpoint keeps halves.
+    assert found.answer(request, rows, found.run(rows))["next"] == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_run_without_what_it_needs_says_so() -> None:
+    with pytest.raises(TurnwiseError, match="vectors"):
+        train(world(2, 1), world(2, 1), Options(**SMALL), Recipe())
+    with pytest.raises(TurnwiseError, match="encoder"):
+        train(world(2, 1), world(2, 1), Options(**SMALL, frozen=False, standardise=False), Recipe())
+    with pytest.raises(TurnwiseError, match="PCA"):
+        Options(**SMALL, frozen=False, standardise=False, down="pca")
