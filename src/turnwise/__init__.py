@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from turnwise.metrics.registry import load_metric
     from turnwise.models.pack import load_pack
     from turnwise.verbs.agree import agreement
+    from turnwise.verbs.augment import augment
     from turnwise.verbs.compare import compare
     from turnwise.verbs.evaluate import Result, evaluate
     from turnwise.verbs.fit import fit
     from turnwise.verbs.metaevaluate import metaevaluate
+    from turnwise.verbs.normality import normality
+    from turnwise.verbs.perturb import perturb
     from turnwise.verbs.select import select
 
 __version__ = "0.1.0"
@@ -37,6 +40,9 @@ _HOMES = {
     "metaevaluate": "turnwise.verbs.metaevaluate",
     "select": "turnwise.verbs.select",
     "agreement": "turnwise.verbs.agree",
+    "augment": "turnwise.verbs.augment",
+    "perturb": "turnwise.verbs.perturb",
+    "normality": "turnwise.verbs.normality",
 }
 
 __all__ = [
@@ -47,12 +53,15 @@ __all__ = [
     "TurnwiseError",
     "__version__",
     "agreement",
+    "augment",
     "compare",
     "evaluate",
     "fit",
     "load_metric",
     "load_pack",
     "metaevaluate",
+    "normality",
+    "perturb",
     "select",
 ]
 

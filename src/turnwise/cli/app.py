@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli import adapt
+from turnwise.cli import adapt, distances
+from turnwise.cli import augment as ask_anew
 from turnwise.cli import models as model_commands
 from turnwise.cli.options import (
     Cached,
+    Config,
     Corpus,
     Device,
     Devices,
@@ -29,6 +31,7 @@ from turnwise.cli.options import (
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
+    from turnwise.metrics.composite import CompositeMetric
     from turnwise.verbs.compare import Gate
 
 app = typer.Typer(
@@ -61,6 +64,9 @@ app.add_typer(model_commands.data, name="data")
 app.command()(model_commands.train)
 app.command()(adapt.fit)
 app.command()(adapt.select)
+app.command()(ask_anew.augment)
+app.command()(distances.perturb)
+app.command()(distances.normality)
 
 
 class Levels(StrEnum):
@@ -101,9 +107,7 @@ def _main(
 def score(
     files: Files,
     metrics: Metrics = "default",
-    config: Annotated[
-        Path | None, typer.Option(help="Score by a composition of metrics too, as 'turnwise fit' writes it.")
-    ] = None,
+    config: Config = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")
     ] = None,
@@ -156,6 +160,7 @@ def score(
 def compare(
     files: Files,
     metrics: Metrics = "default",
+    config: Config = None,
     baseline: Annotated[
         str | None, typer.Option(help="Compare every other system with this one instead of every pair.")
     ] = None,
@@ -179,8 +184,10 @@ def compare(
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
     from turnwise.verbs.compare import compare as run
+    from turnwise.verbs.config import load_config
 
-    gates = [_parse_gate(text) for text in fail_if_worse or ()]
+    composite = None if config is None else load_config(config)
+    gates = [_parse_gate(text, composite) for text in fail_if_worse or ()]
     for gate in gates:
         gate.check_direction()
     if gates and baseline is None:
@@ -193,6 +200,7 @@ def compare(
         result = run(
             files,
             metrics=wanted,
+            config=composite,
             baseline=baseline,
             corpus=corpus,
             mapping=parse_map(map),
@@ -217,6 +225,7 @@ def compare(
 def metaeval(
     files: Files,
     metrics: Metrics = "default",
+    config: Config = None,
     qualities: Qualities = None,
     exclude_system: Annotated[
         list[str] | None, typer.Option(help="Leave a system out of the correlations. Repeatable.")
@@ -239,6 +248,7 @@ def metaeval(
         result = metaevaluate(
             files,
             metrics,
+            config=config,
             qualities=_names(qualities),
             exclude_systems=exclude_system or (),
             level=level.value,
@@ -299,14 +309,15 @@ def _names(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
-def _parse_gate(text: str) -> Gate:
+def _parse_gate(text: str, composite: CompositeMetric | None) -> Gate:
     from turnwise.verbs.compare import Gate
 
     metric, at, margin = text.rpartition("@")
+    composed = composite if composite is not None and composite.name == metric else None
     try:
         if not at or float(margin) < 0:
             raise ValueError
-        return Gate(metric, float(margin))
+        return Gate(metric, float(margin), composed)
     except ValueError:
         raise TurnwiseError(
             f"--fail-if-worse: '{text}' is not METRIC@MARGIN with a margin of 0 or more; write for example f1@0.02"

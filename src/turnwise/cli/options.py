@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,6 +32,9 @@ Files = Annotated[list[str], typer.Argument(help=FILES_HELP, show_default=False)
 Metrics = Annotated[
     str,
     typer.Option("--metrics", "-m", help="Comma-separated metrics or groups: NAME, NAME:mode, NAME[key=value]."),
+]
+Config = Annotated[
+    Path | None, typer.Option(help="Score by a composition of metrics too, as 'turnwise fit' writes it.")
 ]
 Corpus = Annotated[str | None, typer.Option(help="Read an authors' release format; see 'turnwise list formats'.")]
 Map = Annotated[

@@ -93,6 +93,7 @@ def scores(result: Result, form: str) -> None:
         turns, systems = len(result.judged), len({value.system for value in result.system_values})
         tail = f", {bad} not scored" if bad else ""
         note(f"{turns:,} turns, {systems} system{'s' * (systems != 1)}{tail}; each value with its 95 % interval")
+        notes(f"{value.metric} of {value.system}: {value.made_of}" for value in result.system_values if value.made_of)
 
 
 def _systems_table(result: Result) -> Table:
@@ -101,11 +102,11 @@ def _systems_table(result: Result) -> Table:
     arrows = {True: " ↑", False: " ↓", None: ""}
     names = {key: key + arrows[metric.higher_is_better] for key, metric in result.metrics.items()}
     values = {(value.system, value.metric): value for value in result.system_values}
-    if (room := _columns_that_fit(names.values(), systems)) is not None:
+    if (room := _columns_that_fit(names.values(), systems, result.system_values)) is not None:
         table = _table("Systems", ("metric",), systems)
         for key, name in names.items():
             table.add_row(Text(name), *(_value(values[system, key], room) for system in systems))
-    elif (room := _columns_that_fit(systems, names.values())) is not None:
+    elif (room := _columns_that_fit(systems, names.values(), result.system_values)) is not None:
         table = _table("Systems", ("system",), names.values())
         for system in systems:
             table.add_row(Text(system), *(_value(values[system, key], room) for key in names))
@@ -120,10 +121,12 @@ def _systems_table(result: Result) -> Table:
     return table
 
 
-def _columns_that_fit(down: Iterable[str], across: Iterable[str]) -> str | None:
+def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterable[SystemValue]) -> str | None:
     """What to put between a value and its interval, a space or a new line; None where even that is too wide."""
     taken = max(map(len, down), default=0) + 4
-    for between, least in ((" ", 18), ("\n", 11)):
+    widths = [(len(_number(v.value)), len(_interval(v.low, v.high))) for v in values]
+    beside, below = (max((fold(pair) for pair in widths), default=0) for fold in (lambda pair: sum(pair) + 1, max))
+    for between, least in ((" ", beside), ("\n", below)):
         if taken + sum(max(least, len(name)) + 2 for name in across) <= out.width:
             return between
     return None

@@ -12,6 +12,7 @@ from turnwise.models.protocols import Answer, ModelSource, Request
 
 if TYPE_CHECKING:
     from turnwise.engine.cache import Cache
+    from turnwise.metrics.base import Metric
 
 
 def asker(models: str | Path | None = None, device: str = "auto", cache: str | Path | None = None) -> Ask:
@@ -23,6 +24,15 @@ def asker(models: str | Path | None = None, device: str = "auto", cache: str | P
         return answer_requests(requests, _models(models, device), cache=_cache(cache))
 
     return ask
+
+
+def answering(models: str | Path | None, metrics: Mapping[str, Metric]) -> dict[str, str]:
+    """What answers the questions of each metric that asks any; no model is opened for it."""
+    asking = {key: metric.roles for key, metric in metrics.items() if metric.roles}
+    if not asking:
+        return {}
+    source = _models(models, "auto")
+    return {key: source.label(roles) for key, roles in asking.items()}
 
 
 @once

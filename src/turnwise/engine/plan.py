@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from turnwise.engine.cache import Cache
 from turnwise.engine.requests import request_key
-from turnwise.models.protocols import Answer, Lookup, Model, ModelSource, Request
+from turnwise.models.protocols import Answer, Lookup, Model, ModelSource, Request, Weights
 
 
 @dataclass
@@ -25,13 +25,13 @@ class Plan:
 
 
 def make_plan(requests: Iterable[Request], source: ModelSource, cache: Cache | None) -> Plan:
-    """Look at all requests of all metrics together. Words are looked up at once: that is as cheap as a cache."""
+    """Look at all requests of all metrics together. What is only looked up needs no cache."""
     plan = Plan()
     for request in dict.fromkeys(requests):
         if request.role not in plan.models:
             plan.models[request.role] = source.model(request.role)
         model = plan.models[request.role]
-        if isinstance(request, Lookup):
+        if isinstance(request, Lookup | Weights):
             plan.known[request] = model.answer(request, [], [])
         else:
             plan.missing.setdefault(request.role, {})[request] = request_key(model.fingerprint, request)

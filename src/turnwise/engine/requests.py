@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.models.protocols import Answer, Request, TokenScores
+from turnwise.models.protocols import Answer, Pieces, Request, TokenScores
 
 # Part of every key: raise it when answers change their meaning, and old cache entries are simply not found.
 FORM = 1
@@ -33,6 +33,9 @@ def pack_answer(answer: Answer) -> bytes:
     if isinstance(answer, TokenScores):
         numbers = np.array(answer.log_probs, dtype="<f8")
         head = {"kind": "tokens", "names": answer.tokens}
+    elif isinstance(answer, Pieces):
+        numbers = np.ascontiguousarray(answer.vectors)
+        head = {"kind": "pieces", "names": answer.tokens, "added": answer.added}
     elif isinstance(answer, Mapping):
         numbers = np.array(list(answer.values()), dtype="<f8")
         head = {"kind": "labels", "names": list(answer)}
@@ -56,6 +59,8 @@ def unpack_answer(content: bytes) -> Answer | None:
     numbers = np.frombuffer(content, dtype=DTYPES[head["dtype"]], offset=8 + size).reshape(head["shape"])
     if head["kind"] == "tokens":
         return TokenScores(tuple(head["names"]), tuple(numbers.tolist()))
+    if head["kind"] == "pieces":
+        return Pieces(tuple(head["names"]), tuple(head["added"]), numbers.copy())
     if head["kind"] == "labels":
         return dict(zip(head["names"], numbers.tolist(), strict=True))
     return numbers.copy()

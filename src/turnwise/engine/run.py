@@ -39,10 +39,13 @@ def _run_model(
     progress: Callable[[int], None] | None,
 ) -> None:
     rows_of = {request: model.rows(request) for request in wanted}
-    rows, owners = [], []
+    # Different requests may come down to the same row: the response's part of a text, and all of that text.
+    owners_of: dict[Row, list[tuple[Request, int]]] = {}
     for request, its_rows in rows_of.items():
-        rows += its_rows
-        owners += [(request, i) for i in range(len(its_rows))]
+        for place, row in enumerate(its_rows):
+            owners_of.setdefault(row, []).append((request, place))
+    rows, owners = list(owners_of), list(owners_of.values())
+    del owners_of
     results: dict[Request, dict[int, Any]] = {request: {} for request in wanted}
 
     def finish(done: Iterable[Request]) -> None:
@@ -59,9 +62,9 @@ def _run_model(
     finish([request for request, its_rows in rows_of.items() if not its_rows])
     for batch in batches(rows, model.budget):
         for index, result in zip(batch, run_rows(model, [rows[i] for i in batch]), strict=True):
-            request, place = owners[index]
-            results[request][place] = result
-        touched = dict.fromkeys(owners[index][0] for index in batch)
+            for request, place in owners[index]:
+                results[request][place] = result
+        touched = dict.fromkeys(request for index in batch for request, _ in owners[index])
         finish([request for request in touched if len(results[request]) == len(rows_of[request])])
 
 

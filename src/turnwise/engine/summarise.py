@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.engine.groups import GroupTotal, add_to_group, group_mean
 from turnwise.engine.local import Judged, cluster_key
 from turnwise.metrics.base import Metric, Score
 from turnwise.stats.bootstrap import mean_interval
 from turnwise.stats.interval import Interval, jackknife_interval
+from turnwise.stats.subsets import draws_of, resampled_interval, units_of
 
 # Pooled statistics are kept per block of clusters, so that leaving one block out gives an interval in one pass.
 BLOCKS = 200
@@ -30,6 +32,18 @@ class SystemValue:
     high: float | None
     n: int
     higher_is_better: bool | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    curve: tuple[tuple[float, float], ...] = ()
+    note: str | None = None
+
+    @property
+    def made_of(self) -> str:
+        """What the value rests on and is made of, in words; nothing where it is a plain mean."""
+        if not self.parts:
+            return ""
+        counts = {"responses": self.n, **({"references": int(r)} if (r := self.parts.get("references")) else {})}
+        sizes = " and ".join(f"{count:,} {name}" for name, count in counts.items())
+        return f"{sizes}: " + ", ".join(f"{name} {part:.4g}" for name, part in self.parts.items() if name not in counts)
 
 
 @dataclass(slots=True)
@@ -63,8 +77,9 @@ class Summary:
         self.metrics = metrics
         self.systems: dict[str, dict[str, Turns]] = {}
         self.pooled: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
+        self.evidence: dict[tuple[str, str], list[Any]] = defaultdict(list)
         self.dialogues: dict[tuple[str, str], dict[str, RunningMean]] = {}
-        self.groups: dict[tuple[str, str], dict[str, RunningMean]] = {}
+        self.groups: dict[tuple[str, str], dict[str, RunningMean | GroupTotal]] = {}
 
     def add(self, judged: Judged) -> None:
         """Count one judged turn in; rows without an example only make their absence known elsewhere."""
@@ -74,6 +89,11 @@ class Summary:
         cluster = cluster_key(example)
         turns = self.systems.setdefault(example.system, {key: Turns() for key in self.metrics})
         for key, score in judged.scores.items():
+            if self.metrics[key].level == "group":
+                continue
+            if score.evidence is not None:
+                self.evidence[example.system, key].append(score.evidence)
+                turns[key].clusters.append(cluster)
             if score.value is None:
                 continue
             turns[key].values.append(score.value)
@@ -83,10 +103,12 @@ class Summary:
                 statistic = self.metrics[key].statistic(example)
                 block = cluster % BLOCKS
                 blocks[block] = blocks[block] + statistic if block in blocks else statistic
+        turn_scores = {key: score for key, score in judged.scores.items() if self.metrics[key].level == "turn"}
         if example.dialogue_id is not None:
-            _add_means(self.dialogues, (example.dialogue_id, example.system), judged.scores)
+            _add_means(self.dialogues, (example.dialogue_id, example.system), turn_scores)
         if example.group is not None:
-            _add_means(self.groups, (example.group, example.system), judged.scores)
+            _add_means(self.groups, (example.group, example.system), turn_scores)
+            add_to_group(self.groups[example.group, example.system], example, self.metrics, judged.scores)
 
     def system_values(self, *, seed: int) -> list[SystemValue]:
         """Every system on every metric, systems in order of appearance."""
@@ -96,12 +118,30 @@ class Summary:
             for key, turns in by_metric.items()
         ]
 
+    def point(self, system: str, key: str) -> float | None:
+        """A system's value without its interval, which may take a hundred times as long."""
+        metric, turns = self.metrics[key], self.systems[system][key]
+        if metric.level == "group":
+            return self._group_value(system, key, seed=0).value
+        if not turns.clusters:
+            return None
+        if metric.level == "system":
+            alone = np.zeros(len(turns.clusters), dtype=np.intp)
+            return metric.measure(self.evidence[system, key], alone, np.empty((0, 1))).value
+        if metric.pooled:
+            return metric.pool(sum_statistics(list(self.pooled[system, key].values())))
+        return float(np.mean(turns.values))
+
     def _system_value(self, system: str, key: str, turns: Turns, seed: int) -> SystemValue:
         metric = self.metrics[key]
-        n = len(turns.values)
+        if metric.level == "group":
+            return self._group_value(system, key, seed)
+        n = len(turns.clusters)
         interval: Interval | None = None
         if n == 0:
             value = None
+        elif metric.level == "system":
+            return self._whole_value(system, key, turns, seed)
         elif metric.pooled:
             blocks = self.pooled[system, key]
             value = metric.pool(sum_statistics(list(blocks.values())))
@@ -114,6 +154,23 @@ class Summary:
             interval = mean_interval(values, np.frombuffer(turns.clusters, dtype=np.int64), seed=seed)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
         return SystemValue(system, key, value, low, high, n, metric.higher_is_better)
+
+    def _group_value(self, system: str, key: str, seed: int) -> SystemValue:
+        metric = self.metrics[key]
+        totals = (of[key] for (_, name), of in self.groups.items() if name == system and key in of)
+        value, interval, n = group_mean((total for total in totals if isinstance(total, GroupTotal)), seed=seed)
+        low, high = (None, None) if interval is None else _within(metric.range, interval)
+        note = "no group has two replies" if value is None else None
+        return SystemValue(system, key, value, low, high, n, metric.higher_is_better, note=note)
+
+    def _whole_value(self, system: str, key: str, turns: Turns, seed: int) -> SystemValue:
+        metric = self.metrics[key]
+        units, count = units_of(np.frombuffer(turns.clusters, dtype=np.int64))
+        found = metric.measure(self.evidence[system, key], units, draws_of(count, seed=seed))
+        interval = None if found.value is None else resampled_interval(np.array(found.resampled), found.value, count)
+        low, high = (None, None) if interval is None else _within(metric.range, interval)
+        facts = (found.parts, found.curve, found.note)
+        return SystemValue(system, key, found.value, low, high, len(units), metric.higher_is_better, *facts)
 
 
 def _within(bounds: tuple[float, float], interval: Interval) -> tuple[float, float]:
@@ -138,9 +195,7 @@ def leave_one_out(metric: Metric, blocks: Mapping[int, Any]) -> dict[int, float]
     return {block: value for block, value in values.items() if value is not None}
 
 
-def _add_means(
-    table: dict[tuple[str, str], dict[str, RunningMean]], key: tuple[str, str], scores: Mapping[str, Score]
-) -> None:
+def _add_means(table: dict[tuple[str, str], dict[str, Any]], key: tuple[str, str], scores: Mapping[str, Score]) -> None:
     means = table.setdefault(key, {})
     for metric, score in scores.items():
         mean = means.setdefault(metric, RunningMean())

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Request
+from turnwise.stats.arrays import FloatArray, IntArray
 
 Mode = Literal["recommended", "paper", "released"]
 Level = Literal["turn", "group", "system"]
@@ -28,12 +29,19 @@ class Score:
     """A judgement. `value` is None where there is nothing to judge; `note` then says why.
 
     `tokens` are the tokens that a language model judged, each with its surprisal in nats: which words cost what.
+    `evidence` is what the turn adds to its system's value, where a metric judges whole systems only.
     """
 
     value: float | None
     parts: Mapping[str, float] = field(default_factory=dict)
     note: str | None = None
     tokens: tuple[tuple[str, float], ...] = ()
+    evidence: Any = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the turn has a share in its system's value."""
+        return self.value is not None or self.evidence is not None
 
     @property
     def explanation(self) -> str:
@@ -41,6 +49,20 @@ class Score:
         value = "no score" if self.value is None else f"{self.value:.4g}"
         parts = ", ".join(f"{name} {part:.4g}" for name, part in self.parts.items())
         return value + (f" ({parts})" if parts else "") + (f": {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The value of a whole system: what it is made of, the curve that it is read off, and its resamples' values.
+
+    `note` says why there is no value.
+    """
+
+    value: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    curve: tuple[tuple[float, float], ...] = ()
+    resampled: tuple[float, ...] = ()
+    note: str | None = None
 
 
 class Statistic(Protocol):
@@ -96,6 +118,13 @@ class Metric(ABC):
         """The value of pooled statistics."""
         raise NotImplementedError(f"{self.name} has no pooled value")
 
+    def measure(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
+        """The value of a whole system from the evidence of its turns, for metrics of level "system".
+
+        `units` says which turns are drawn together, and each row of `draws` how often each unit occurs in a resample.
+        """
+        raise NotImplementedError(f"{self.name} has no value of whole systems")
+
     def options(self) -> dict[str, object]:
         """The options in force, by name, without those that the metric's own name already fixes."""
         from turnwise.metrics.registry import preset_of
@@ -143,6 +172,11 @@ def requests_of_parts(parts: Mapping[K, Metric], example: Example) -> list[Reque
     """All that the parts of a composite ask for; a part whose needs are not met asks for nothing."""
     met = (part for part in parts.values() if part.unmet_need(example) is None)
     return [request for part in met for request in part.requests(example)]
+
+
+def roles_of_parts(parts: Iterable[Metric]) -> frozenset[str]:
+    """All the models that the parts of a composite ask."""
+    return frozenset(role for part in parts for role in part.roles)
 
 
 def judge_parts(parts: Mapping[K, Metric], example: Example, answers: Sequence[Any]) -> dict[K, Score]:

@@ -21,10 +21,23 @@ MODULES = (
     "turnwise.metrics.surface",
     "turnwise.metrics.overlap",
     "turnwise.metrics.meteor",
+    "turnwise.metrics.embeddings",
+    "turnwise.metrics.skip_thought",
+    "turnwise.metrics.bertscore",
     "turnwise.metrics.usr",
     "turnwise.metrics.usr_parts",
     "turnwise.metrics.uslh",
     "turnwise.metrics.uslh_parts",
+    "turnwise.metrics.maude",
+    "turnwise.metrics.ruber",
+    "turnwise.metrics.pone",
+    "turnwise.metrics.infersent",
+    "turnwise.metrics.coherence",
+    "turnwise.metrics.fluency",
+    "turnwise.metrics.consistency",
+    "turnwise.metrics.diversity",
+    "turnwise.metrics.fbd",
+    "turnwise.metrics.prd",
 )
 ENTRY_POINT = "turnwise.metrics"
 
@@ -186,14 +199,24 @@ CLASSIC = (
 )
 USR = ("usr", "usr-mlm", "usr-dr-c", "usr-dr-f")
 USL_H = ("usl-h", "vup", "nup", "mlm-likelihood")
+DEFAULT = ("usr", "usl-h", "maude", "coherence", "fluency", "length", "distinct-2", "fbd")
+# What a file offers if it compares systems: without a second one a distance between distributions says little.
+SYSTEMS = "systems"
 # A group is filtered by what the file offers; a metric asked for by name is not.
 GROUPS: dict[str, Callable[[], Sequence[str]]] = {
     "classic": lambda: CLASSIC,
-    "default": lambda: CLASSIC,
+    "default": lambda: DEFAULT,
     "usr+": lambda: USR,
     "usl-h+": lambda: USL_H,
     "all": lambda: tuple(entries()),
 }
+
+
+def members(group: str, offered: frozenset[str], roles: frozenset[str]) -> Sequence[str]:
+    """The names that a group stands for; without any model the default is the classic group."""
+    if group != "default":
+        return GROUPS[group]()
+    return [name for name in DEFAULT if name != "fbd" or SYSTEMS in offered] if roles else CLASSIC
 
 
 def expand(
@@ -204,7 +227,7 @@ def expand(
     chosen: dict[str, Metric] = {}
     for request in wanted:
         if request in GROUPS:
-            candidates = {name: load_metric(name) for name in GROUPS[request]()}
+            candidates = {name: load_metric(name) for name in members(request, offered, roles)}
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
             chosen |= {name: metric for name, metric in met.items() if name not in chosen}
         else:
@@ -219,12 +242,13 @@ def expand(
     return chosen
 
 
-def signature(request: str, metric: Metric) -> str:
+def signature(request: str, metric: Metric, models: str = "") -> str:
     """Everything that determines a metric's numbers, in one line that can be quoted in a paper."""
     from turnwise import __version__
 
     facts = [request.partition("[")[0].partition(":")[0], f"mode:{metric.mode}"]
     facts += [f"{key}:{_show(value)}" for key, value in metric.options().items()]
+    facts += [f"models:{models}"] if models else []
     return "|".join([*facts, f"turnwise:{__version__}"])
 
 

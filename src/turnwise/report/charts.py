@@ -13,6 +13,7 @@ from turnwise.report.digest import Digest, digest
 from turnwise.report.labels import ARROWS, counted, number
 from turnwise.report.palette import light
 from turnwise.report.panels import Record, bin_edges, frame, heat_map, panels, system_colour
+from turnwise.report.prd_curve import prd_chart
 
 if TYPE_CHECKING:
     import altair as alt
@@ -132,6 +133,8 @@ def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
     charts: dict[str, alt.TopLevelMixin] = {}
     if any(value.value is not None for value in found.values.values()):
         charts["ranking"] = ranking_chart(found)
+    if any(value.curve for value in found.values.values()):
+        charts["prd-curves"] = prd_chart(found)
     if found.turn_metrics:
         charts["distributions"] = distribution_chart(found)
     if any(pair.value is not None for pair in found.metric_correlations.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.local import cluster_key
 from turnwise.engine.summarise import SystemValue
-from turnwise.metrics.base import Score
+from turnwise.metrics.base import Level, Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation, spearman
@@ -64,6 +64,7 @@ class Digest:
     metrics: tuple[str, ...]
     better: dict[str, bool | None]
     pooled: dict[str, bool]
+    levels: dict[str, Level]
     about: dict[str, tuple[str, str, str]]
     systems: tuple[str, ...]
     values: dict[tuple[str, str], SystemValue]
@@ -71,6 +72,8 @@ class Digest:
     unread: list[Row]
     files: tuple[str, ...]
     quality_labels: dict[str, str]
+    # What metrics of groups say, by group and system.
+    groups: dict[tuple[str, str], dict[str, float | None]] = field(default_factory=dict)
 
     @property
     def qualities(self) -> tuple[str, ...]:
@@ -86,6 +89,11 @@ class Digest:
     def turn_metrics(self) -> tuple[str, ...]:
         """The metrics that gave at least one turn a score."""
         return tuple(key for key in self.metrics if bool(np.isfinite(self.scores[key]).any()))
+
+    @property
+    def judging_turns(self) -> tuple[str, ...]:
+        """The metrics that may have a score for a turn."""
+        return tuple(key for key in self.metrics if self.levels[key] == "turn")
 
     @cached_property
     def system_of(self) -> NDArray[np.intp]:
@@ -195,6 +203,7 @@ def digest(result: Result) -> Digest:
         metrics=tuple(metric_labels.values()),
         better={metric_labels[key]: metric.higher_is_better for key, metric in result.metrics.items()},
         pooled={metric_labels[key]: metric.pooled for key, metric in result.metrics.items()},
+        levels={metric_labels[key]: metric.level for key, metric in result.metrics.items()},
         about={
             metric_labels[key]: (metric.summary, metric.cite, result.signatures[key])
             for key, metric in result.metrics.items()
@@ -209,6 +218,15 @@ def digest(result: Result) -> Digest:
         unread=[item.row for item in result.judged if item.row.example is None],
         files=tuple(dict.fromkeys(file_name(item.row.file) for item in result.judged)),
         quality_labels=labels(rated),
+        groups={
+            (group, system_labels[system]): {
+                metric_labels[key]: of[key].value
+                for key, metric in result.metrics.items()
+                if metric.level == "group" and key in of
+            }
+            for (group, system), of in result.summary.groups.items()
+            if system in system_labels
+        },
     )
 
 

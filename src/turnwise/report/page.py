@@ -14,9 +14,11 @@ from markupsafe import Markup
 from turnwise.report import palette
 from turnwise.report.charts import MOST_POINTS, all_charts, to_svg
 from turnwise.report.digest import Digest, digest
+from turnwise.report.groups import contradictions, group_table
+from turnwise.report.heat import heats
 from turnwise.report.labels import DIRECTIONS, counted, one_line
 from turnwise.report.svg import inline_svg
-from turnwise.report.tables import ends, metric_table, rating_table, unread_rows, unscored
+from turnwise.report.tables import MOST_CHARACTERS, ends, made_of, metric_table, rating_table, unread_rows, unscored
 from turnwise.report.turns import chosen_turns, turns_json
 from turnwise.report.words import headlines
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 # What a chart says to those who cannot see it.
 DESCRIPTIONS = {
     "ranking": "Every system’s value with its interval, one panel per metric.",
+    "prd-curves": "Precision against recall for every system, one panel per metric.",
     "distributions": "Histograms of turn scores for every system, one panel per metric.",
     "metric-correlations": "Heat map of the Spearman correlation of every pair of metrics.",
     "human-correlations": "Heat map of the Spearman correlation of every metric with every rated quality.",
@@ -52,6 +55,7 @@ def render(found: Digest, title: str | None = None) -> str:
     style = palette.stylesheet() + _asset("assets/report.css")
     script = _asset("assets/report.js")
     chosen = chosen_turns(found)
+    words = heats(found, chosen.tolist(), MOST_CHARACTERS)
     charts = {
         name: Markup(inline_svg(to_svg(chart), name, DESCRIPTIONS[name]))  # noqa: S704 - built as XML
         for name, chart in all_charts(found).items()
@@ -61,14 +65,17 @@ def render(found: Digest, title: str | None = None) -> str:
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
-        data=Markup(turns_json(found, chosen)),  # noqa: S704 - no < > & left in it
+        data=Markup(turns_json(found, chosen, words)),  # noqa: S704 - no < > & left in it
         found=found,
         made=datetime.now().astimezone(),
         headlines=headlines(found),
         metric_table=metric_table(found),
+        made_of=made_of(found),
         rating_table=rating_table(found) if found.qualities else None,
         charts=charts,
-        ends=ends(found),
+        ends=ends(found, words),
+        group_table=group_table(found),
+        contradictions=contradictions(found),
         embedded=len(chosen),
         unread=unread_rows(found)[:MOST_UNREAD],
         unscored=unscored(found),
@@ -111,10 +118,13 @@ def _intervals(found: Digest) -> list[str]:
     """How the intervals in this report were made."""
     from turnwise.engine.summarise import BLOCKS
     from turnwise.stats.bootstrap import MANY_CLUSTERS, RESAMPLES
+    from turnwise.stats.subsets import RESAMPLES as SUBSETS
 
     pooled = [key for key in found.metrics if found.pooled[key]]
+    whole = [key for key in found.metrics if found.levels[key] == "system"]
+    grouped = [key for key in found.metrics if found.levels[key] == "group"]
     said = []
-    if len(pooled) < len(found.metrics):
+    if len(pooled) + len(whole) + len(grouped) < len(found.metrics):
         said.append(
             "A system’s value is the mean of its turns. Its 95 % interval is a percentile bootstrap with "
             f"{RESAMPLES:,} resamples of whole dialogues, or of whole contexts where turns belong to no dialogue, "
@@ -125,6 +135,18 @@ def _intervals(found: Digest) -> list[str]:
         said.append(
             f"{', '.join(pooled)}: the value is computed from all turns of a system together, and its 95 % interval "
             f"is a delete-a-block jackknife over at most {BLOCKS} blocks of dialogues or contexts."
+        )
+    if grouped:
+        said.append(
+            f"{', '.join(grouped)}: the replies of a group are judged together, and a system’s value is the mean over "
+            "its groups. The 95 % interval is a bootstrap over groups, or over the dialogues that they were made from."
+        )
+    if whole:
+        said.append(
+            f"{', '.join(whole)}: all responses of a system are compared with all references at once. The 95 % "
+            f"interval is normal, its standard error that of a bootstrap without replacement: {SUBSETS:,} times four "
+            "fifths of the dialogues or contexts. Such values depend on how many responses there are: compare them "
+            "only between systems that answered the same contexts."
         )
     said.append(
         "Intervals that stand apart are a careful sign of a difference. Intervals that overlap do not show that "

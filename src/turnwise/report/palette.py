@@ -18,6 +18,13 @@ PAGE = {
     "warn-soft": ("#fcf1e8", "#33241a"),
     "mark": ("#d5e3f3", "#27405e"),
 }
+# How surprising a word is, in steps; text in the page's ink stays legible on all of them.
+HEAT = {
+    "heat-1": ("#fcebd9", "#36291d"),
+    "heat-2": ("#f8d3ab", "#533618"),
+    "heat-3": ("#f2b173", "#754614"),
+    "heat-4": ("#e68a3c", "#9a560c"),
+}
 # The light colours are all different, so that a drawn colour leads back to its name.
 INK = {
     "chart-ink": ("#20262d", "#e6e8eb"),
@@ -114,4 +121,4 @@ def stylesheet() -> str:
 
 
 def _declarations(*, dark: bool) -> str:
-    return "".join(f"--{name}:{pair[dark]};" for name, pair in {**PAGE, **ALL}.items())
+    return "".join(f"--{name}:{pair[dark]};" for name, pair in {**PAGE, **HEAT, **ALL}.items())

@@ -50,7 +50,13 @@ def frame(panel: str, low: float, high: float) -> Record:
 
 
 def panels(
-    layers: Sequence[alt.Chart], rows: list[Record], titles: Sequence[str], *, height: int, shared_y: bool
+    layers: Sequence[alt.Chart],
+    rows: list[Record],
+    titles: Sequence[str],
+    *,
+    height: int,
+    shared_y: bool,
+    across: str | None = None,
 ) -> alt.FacetChart:
     """Layers drawn once for each panel that the rows name, every panel on a horizontal axis of its own."""
     import altair as alt
@@ -59,7 +65,7 @@ def panels(
         alt.Chart()
         .transform_filter("datum.kind === 'frame'")
         .mark_rule(opacity=0, aria=False, color=light("chart-grid"))
-        .encode(x=alt.X("from:Q", title=None), x2=alt.X2("to:Q"))
+        .encode(x=alt.X("from:Q", title=across), x2=alt.X2("to:Q"))
     )
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=13, labelFontWeight=600, labelPadding=6)
     facet = alt.Facet("panel:N", sort=list(titles), header=header)

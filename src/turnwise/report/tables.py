@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnwise.report.digest import Digest, Turn, file_name
+from turnwise.report.heat import Heats, level, most_surprising, shown_step
 from turnwise.report.labels import ARROWS, DIRECTIONS, counted, decimals, number, one_line, printable
 from turnwise.report.words import leader
 from turnwise.stats.bootstrap import mean_intervals
@@ -66,6 +67,16 @@ def metric_table(found: Digest) -> SystemTable:
     return SystemTable("Systems", "Turns", columns, rows)
 
 
+def made_of(found: Digest) -> list[tuple[int, str, str, str]]:
+    """What the values of whole systems rest on: number and name of the system, metric, facts."""
+    return [
+        (place, system, key, value.made_of)
+        for key in found.metrics
+        for place, system in enumerate(found.systems)
+        if (value := found.values.get((system, key))) is not None and value.made_of
+    ]
+
+
 def rating_table(found: Digest) -> SystemTable:
     """What people said of every system; a dialogue that was rated as a whole counts once."""
     columns = [Column(quality, "", "mean rating") for quality in found.qualities]
@@ -116,6 +127,17 @@ class Quote:
     earlier: int
     response: str
     reference: str | None
+    heat: list[Shade]
+    most_surprising: str
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A piece of a response, its step of colour and its number; neither for what was not judged."""
+
+    text: str
+    level: int = 0
+    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,7 @@ class Ends:
 
     metric: str
     arrow: str
+    steps: list[str]
     first_title: str
     first: list[Quote]
     first_ties: str
@@ -132,7 +155,7 @@ class Ends:
     second_ties: str
 
 
-def ends(found: Digest) -> list[Ends]:
+def ends(found: Digest, heats: Heats) -> list[Ends]:
     """The worst and the best turns of every metric; the lowest and the highest where it has no direction."""
     tables = []
     for key in found.turn_metrics:
@@ -144,14 +167,15 @@ def ends(found: Digest) -> list[Ends]:
         sides = [
             (
                 title,
-                [_quote(found, key, int(turn)) for turn in order[:ENDS]],
+                [_quote(found, heats, key, int(turn)) for turn in order[:ENDS]],
                 _ties(found, key, float(scores[order[0]])),
             )
             for title, order in zip(titles[found.better[key]], (rising, falling), strict=True)
         ]
         if found.better[key] is False:
             sides.reverse()
-        tables.append(Ends(key, ARROWS[found.better[key]], *sides[0], *sides[1]))
+        steps = [shown_step(step) for step in heats.steps.get(key, ())]
+        tables.append(Ends(key, ARROWS[found.better[key]], steps, *sides[0], *sides[1]))
     return tables
 
 
@@ -162,8 +186,9 @@ def _ties(found: Digest, key: str, score: float) -> str:
     return f"{counted(same, 'turn')} share the score {number(score, found.turn_places[key])}"
 
 
-def _quote(found: Digest, key: str, position: int) -> Quote:
-    turn = found.turns[position]
+def _quote(found: Digest, heats: Heats, key: str, position: int) -> Quote:
+    turn, pieces = found.turns[position], heats.pieces.get((position, key), [])
+    steps = heats.steps.get(key, ())
     example = turn.example
     return Quote(
         id=one_line(turn.row.id),
@@ -174,6 +199,13 @@ def _quote(found: Digest, key: str, position: int) -> Quote:
         earlier=max(0, len(example.context) - 2),
         response=shortened(example.response),
         reference=shortened(example.references[0]) if example.references else None,
+        heat=[
+            Shade(piece.text)
+            if piece.cost is None
+            else Shade(piece.text, level(piece.cost, steps), number(piece.cost, 2))
+            for piece in pieces
+        ],
+        most_surprising=most_surprising(pieces),
     )
 
 

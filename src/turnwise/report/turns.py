@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.engine.shown import shown_turns
 from turnwise.report.digest import Digest, Turn, file_name
+from turnwise.report.heat import Heats, most_surprising
 from turnwise.report.labels import one_line, printable
 from turnwise.report.tables import shortened
-
-# All turns are in the page up to the first number; beyond it, the second number of them.
-ALL_UP_TO = 5_000
-SAMPLE = 2_000
-# Of a sample, turns at each end of every metric.
-AT_EACH_END = 25
 
 
 def chosen_turns(found: Digest) -> NDArray[np.intp]:
     """Which turns the page holds: all, or the ends of every metric and every so many of the rest."""
-    total = len(found.turns)
-    if total <= ALL_UP_TO:
-        return np.arange(total, dtype=np.intp)
-    picked = np.zeros(total, dtype=np.bool_)
-    room = SAMPLE // 2
-    per_end = min(AT_EACH_END, max(1, room // max(1, 2 * len(found.turn_metrics))))
-    for key in found.turn_metrics:
-        scores = found.scores[key]
-        present = np.flatnonzero(~np.isnan(scores))
-        order = present[np.argsort(scores[present], kind="stable")]
-        picked[order[:per_end]] = True
-        picked[order[-per_end:]] = True
-    rest = np.flatnonzero(~picked)
-    free = max(0, SAMPLE - int(picked.sum()))
-    picked[rest[np.linspace(0, rest.size - 1, min(free, rest.size)).astype(np.intp)]] = True
-    return np.flatnonzero(picked)
+    return shown_turns({key: found.scores[key] for key in found.turn_metrics}, len(found.turns))
 
 
-def turns_json(found: Digest, chosen: NDArray[np.intp]) -> str:
+def turns_json(found: Digest, chosen: NDArray[np.intp], heats: Heats) -> str:
     """JSON that may stand inside a script element: no text in it can end that element."""
     texts = _Texts()
-    turns = [_turn(found, found.turns[position], texts) for position in chosen.tolist()]
+    columns = {key: column for column, key in enumerate(found.judging_turns)}
+    turns = [
+        _turn(found, found.turns[position], texts) | _heat(heats, position, columns) for position in chosen.tolist()
+    ]
     document = {
         "metrics": [
-            {"key": key, "better": found.better[key], "places": found.turn_places[key]} for key in found.metrics
+            {
+                "key": key,
+                "better": found.better[key],
+                "places": found.turn_places[key],
+                **({"steps": heats.steps[key]} if key in heats.steps else {}),
+            }
+            for key in found.judging_turns
         ],
         "qualities": list(found.qualities),
         "systems": list(found.systems),
@@ -72,7 +63,7 @@ class _Texts:
 
 def _turn(found: Digest, turn: Turn, texts: _Texts) -> dict[str, Any]:
     example = turn.example
-    notes = {key: one_line(note) for key in found.metrics if (note := turn.scores[key].note)}
+    notes = {key: one_line(note) for key in found.judging_turns if (note := turn.scores[key].note)}
     ratings = [example.ratings.get(quality, ()) for quality in found.quality_labels]
     return {
         "id": one_line(turn.row.id),
@@ -82,13 +73,26 @@ def _turn(found: Digest, turn: Turn, texts: _Texts) -> dict[str, Any]:
         "r": shortened(example.response),
         "ref": texts.place(example.references),
         "f": texts.place(example.facts),
-        "x": [_short(turn.scores[key].value) for key in found.metrics],
+        "x": [_short(turn.scores[key].value) for key in found.judging_turns],
         "p": [[_short(rating) for rating in given] for given in ratings],
         "who": [one_line(rater) for rater in example.raters],
         "whole": example.rated == "dialogue",
         "n": notes,
         **({"d": printable(example.dialogue_id)} if example.dialogue_id is not None else {}),
     }
+
+
+def _heat(heats: Heats, position: int, columns: Mapping[str, int]) -> dict[str, Any]:
+    """What each word of the response cost, by the metrics that say so: plain text, or text with its number."""
+    shown = [
+        [
+            [columns[key] for key in keys],
+            [piece.text if piece.cost is None else [piece.text, round(piece.cost, 2)] for piece in pieces],
+            most_surprising(pieces),
+        ]
+        for keys, pieces in heats.of(position)
+    ]
+    return {"h": shown} if shown else {}
 
 
 def _short(value: float | None) -> float | None:

@@ -16,11 +16,14 @@ from turnwise.engine.local import Judged, cluster_key, context_key
 from turnwise.engine.summarise import Summary, leave_one_out
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
-from turnwise.metrics.base import Metric
+from turnwise.metrics.base import Metric, Score
+from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric
 from turnwise.stats import significance
 from turnwise.stats.jackknife import jackknife_comparison
+from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
 from turnwise.verbs.evaluate import Result, evaluate
+from turnwise.verbs.groups import group_difference
 from turnwise.verbs.table import Rows
 
 SIGNIFICANT = 0.05
@@ -56,14 +59,18 @@ class Comparison(Rows[CompareRow]):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A condition for a release: no system may be worse than the baseline by more than a margin."""
+    """A condition for a release: no system may be worse than the baseline by more than a margin.
+
+    `composed` is the metric itself, where it is not known by its name but read from a configuration.
+    """
 
     metric: str
     margin: float
+    composed: CompositeMetric | None = None
 
     def check_direction(self) -> bool:
         """Whether higher is better; a metric without a better end cannot be a gate."""
-        higher_is_better = load_metric(self.metric).higher_is_better
+        higher_is_better = (self.composed or load_metric(self.metric)).higher_is_better
         if higher_is_better is None:
             raise TurnwiseError(f"--fail-if-worse: {self.metric} has no better or worse; gate on another metric")
         return higher_is_better
@@ -100,6 +107,7 @@ class Gate:
 def compare(
     *sources: object,
     metrics: str | Iterable[str] = "default",
+    config: str | Path | CompositeMetric | None = None,
     baseline: str | None = None,
     corpus: str | None = None,
     mapping: Mapping[str, str] | None = None,
@@ -113,10 +121,12 @@ def compare(
     """Compare systems pairwise, or each with a baseline, on the contexts that they share.
 
     Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
+    `config` describes one more metric, composed of others.
     """
     score = partial(
         evaluate,
         metrics=metrics,
+        config=config,
         corpus=corpus,
         mapping=mapping,
         strict=strict,
@@ -150,7 +160,7 @@ def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, s
         if item.row.system is not None:
             rows.setdefault(item.row.system, []).append(item)
     return {
-        (system, key): sum(key not in item.scores or item.scores[key].value is None for item in items) / len(items)
+        (system, key): sum(key not in item.scores or not item.scores[key].counts for item in items) / len(items)
         for system, items in rows.items()
         for key in metrics
     }
@@ -211,16 +221,21 @@ def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
 
 
 def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseline: str, *, seed: int) -> CompareRow:
+    if metric.level == "group":
+        found_of_groups = group_difference(judged, key, metric, system, baseline, shared=SHARED, seed=seed)
+        return CompareRow(key, system, baseline, *found_of_groups, "")
     mine, theirs = (
         [
             item
             for item in judged
-            if item.row.example and item.row.example.system == name and item.scores[key].value is not None
+            if item.row.example and item.row.example.system == name and _has_share(item.scores[key], metric)
         ]
         for name in (system, baseline)
     )
     if not mine or not theirs:
         return CompareRow(key, system, baseline, None, None, None, None, "")
+    if metric.level == "system":
+        return _compare_whole(key, metric, mine, theirs, system, baseline, seed=seed)
     if metric.pooled:
         return _compare_pooled(key, metric, mine, theirs, system, baseline)
     ours, others = _by_context(mine, key), _by_context(theirs, key)
@@ -238,6 +253,11 @@ def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseli
     if found is None:
         return CompareRow(key, system, baseline, float(a.mean() - b.mean()), None, None, None, "")
     return CompareRow(key, system, baseline, found.difference, found.low, found.high, p, "")
+
+
+def _has_share(score: Score, metric: Metric) -> bool:
+    """Whether a turn takes part in a comparison."""
+    return score.counts if metric.level == "system" else score.value is not None
 
 
 def _compare_pooled(
@@ -258,6 +278,26 @@ def _compare_pooled(
     if found is None:
         return CompareRow(key, system, baseline, ours - others, None, None, None, "")
     return CompareRow(key, system, baseline, found.difference, found.low, found.high, found.p, "")
+
+
+def _compare_whole(
+    key: str, metric: Metric, mine: list[Judged], theirs: list[Judged], system: str, baseline: str, *, seed: int
+) -> CompareRow:
+    """Values of whole systems: both are computed anew on the same resamples of contexts."""
+    clusters = [cluster_key(item.row.example) for item in (*mine, *theirs) if item.row.example]
+    units, count = units_of(np.array(clusters, dtype=np.int64))
+    draws = draws_of(count, seed=seed)
+    ours, others = (
+        metric.measure([item.scores[key].evidence for item in items], at, draws)
+        for items, at in ((mine, units[: len(mine)]), (theirs, units[len(mine) :]))
+    )
+    if ours.value is None or others.value is None:
+        return CompareRow(key, system, baseline, None, None, None, None, "")
+    difference = ours.value - others.value
+    found = resampled_comparison(np.array(ours.resampled) - np.array(others.resampled), difference, count)
+    if found is None:
+        return CompareRow(key, system, baseline, difference, None, None, None, "")
+    return CompareRow(key, system, baseline, difference, found.low, found.high, found.p, "")
 
 
 def _by_context(judged: list[Judged], key: str) -> dict[int, list[float]]:

@@ -52,6 +52,8 @@ def choose_metrics(
     """The metrics that were asked for, and the configured one, which may be asked for by its name too."""
     if composite is None:
         return expand(metrics, offered, roles)
+    if absent := sorted(composite.roles - roles):
+        raise TurnwiseError(f"{composite.name} needs models that are not there: {', '.join(absent)}; give --models")
     wanted = split_list(metrics) if isinstance(metrics, str) else list(metrics)
     others = [request for request in wanted if request != composite.name]
     return {**(expand(others, offered, roles) if others else {}), composite.name: composite}

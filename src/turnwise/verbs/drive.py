@@ -195,4 +195,5 @@ def _together(results: Sequence[Result], *, seed: int) -> Result | None:
         summary.add(item)
     problems = list(dict.fromkeys(line for result in results for line in result.problems))
     return replace(results[0], metrics=merged, judged=whole, system_values=summary.system_values(seed=seed),
-                   summary=summary, problems=problems)  # fmt: skip
+                   summary=summary, problems=problems,
+                   models={key: made for result in results for key, made in result.models.items()})  # fmt: skip

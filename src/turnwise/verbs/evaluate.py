@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.dialogue import Example, Row
-from turnwise.engine.ask import asker
+from turnwise.engine.ask import answering, asker
 from turnwise.engine.local import Judged, judge_rows
+from turnwise.engine.shown import Shown
 from turnwise.engine.summarise import Summary, SystemValue
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, read_rows
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import signature
+from turnwise.metrics.registry import SYSTEMS, signature
 from turnwise.models.pack import offered_roles
 from turnwise.verbs.config import choose_metrics, load_config
 
@@ -32,7 +33,10 @@ FIELDS = ("context", "references", "facts", "group")
 
 @dataclass(repr=False)
 class Result:
-    """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures."""
+    """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures.
+
+    Of a large run only the turns that a report shows keep the tokens of their scores.
+    """
 
     metrics: dict[str, Metric]
     judged: list[Judged]
@@ -40,6 +44,7 @@ class Result:
     summary: Summary
     problems: list[str] = field(default_factory=list)
     interrupted: bool = False
+    models: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         turns, systems = len(self.judged), len(self.summary.systems)
@@ -51,7 +56,7 @@ class Result:
     @property
     def signatures(self) -> dict[str, str]:
         """One line per metric with all that determines its numbers."""
-        return {key: signature(key, metric) for key, metric in self.metrics.items()}
+        return {key: signature(key, metric, self.models.get(key, "")) for key, metric in self.metrics.items()}
 
     @cached_property
     def turns(self) -> pl.DataFrame:
@@ -63,7 +68,7 @@ class Result:
             record |= record.pop("scores")
             notes: dict[str, str] = record.pop("notes")
             record["notes"] = "; ".join(f"{key}: {note}" for key, note in notes.items()) or None
-        floats = dict.fromkeys(self.metrics, pl.Float64)
+        floats = {key: pl.Float64 for key, metric in self.metrics.items() if metric.level == "turn"}
         return pl.DataFrame(records, schema_overrides=floats, infer_schema_length=None)
 
     @cached_property
@@ -72,20 +77,15 @@ class Result:
         import polars as pl
 
         floats = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "higher_is_better": pl.Boolean}
-        records = [{name: getattr(value, name) for name in SystemValue.__slots__} for value in self.system_values]
+        columns = ("system", "metric", "value", "low", "high", "n", "higher_is_better")
+        records = [{name: getattr(value, name) for name in columns} for value in self.system_values]
         return pl.DataFrame(records, schema_overrides=floats, infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `turnwise score --format json`."""
         by_system: dict[str, dict[str, Any]] = {}
         for value in self.system_values:
-            by_system.setdefault(value.system, {})[value.metric] = {
-                "value": value.value,
-                "low": value.low,
-                "high": value.high,
-                "n": value.n,
-                "higher_is_better": value.higher_is_better,
-            }
+            by_system.setdefault(value.system, {})[value.metric] = _system_record(value)
         return {
             "signatures": self.signatures,
             "turns": [_turn_record(judged, self.metrics) for judged in self.judged],
@@ -142,12 +142,13 @@ def evaluate(
         metrics, offered_by(row.example for row in first if row.example), offered_roles(models), composite
     )
     judged: list[Judged] = []
-    problems = Problems(strict=strict)
+    problems, shown = Problems(strict=strict), Shown(list(chosen))
     interrupted = False
     try:
         for item in judge_rows(chain(first, rows), chosen, asker(models, device, cache)):
             problems.see_row(item.row)
             judged.append(item)
+            shown.see(judged)
             if progress is not None:
                 next(progress)
     except KeyboardInterrupt:
@@ -163,7 +164,9 @@ def evaluate(
         raise TurnwiseError(f"{name_of(source)}: there is nothing to score; the input holds no rows")
     if not summary.systems:
         raise TurnwiseError(f"none of the {len(judged)} rows can be used; the first: {problems.bad_rows[0]}")
-    return Result(chosen, judged, summary.system_values(seed=seed), summary, problems.lines(), interrupted)
+    values = summary.system_values(seed=seed)
+    lines = [*problems.lines(), *(f"{v.system}: {v.note}: no value of {v.metric}" for v in values if v.note)]
+    return Result(chosen, judged, values, summary, lines, interrupted, answering(models, chosen))
 
 
 def _settled(judged: list[Judged], metrics: Mapping[str, Metric]) -> list[Judged]:
@@ -217,9 +220,11 @@ def name_of(source: object) -> str:
 def offered_by(examples: Iterable[Example]) -> frozenset[str]:
     """Which of the things that a metric may need at least one of the examples has."""
     found: set[str] = set()
+    systems: set[str | None] = set()
     for example in examples:
         found.update(name for name in FIELDS if getattr(example, name))
-    return frozenset(found)
+        systems.add(example.system)
+    return frozenset(found | {SYSTEMS} if len(systems) > 1 else found)
 
 
 def check_qualities(known: Sequence[str], wanted: Sequence[str] | None) -> None:
@@ -275,6 +280,7 @@ def _place(row: Row) -> str:
 
 def _turn_record(judged: Judged, metrics: Mapping[str, Metric]) -> dict[str, Any]:
     row, example = judged.row, judged.row.example
+    of_turns = [key for key, metric in metrics.items() if metric.level == "turn"]
     return {
         "id": row.id,
         "file": row.file,
@@ -283,9 +289,21 @@ def _turn_record(judged: Judged, metrics: Mapping[str, Metric]) -> dict[str, Any
         "context_id": example.context_id if example else None,
         "dialogue_id": example.dialogue_id if example else None,
         "group": example.group if example else None,
-        "scores": {key: judged.scores[key].value if example else None for key in metrics},
-        "notes": {key: score.note for key, score in judged.scores.items() if score.note},
+        "scores": {key: judged.scores[key].value if example else None for key in of_turns},
+        "notes": {key: score.note for key, score in judged.scores.items() if score.note and key in of_turns},
         "error": row.error,
+    }
+
+
+def _system_record(value: SystemValue) -> dict[str, Any]:
+    more = {"parts": dict(value.parts), "curve": value.curve, "note": value.note}
+    return {
+        "value": value.value,
+        "low": value.low,
+        "high": value.high,
+        "n": value.n,
+        "higher_is_better": value.higher_is_better,
+        **{name: fact for name, fact in more.items() if fact},
     }
 
 

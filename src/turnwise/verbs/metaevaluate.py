@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, file_stem
+from turnwise.metrics.base import Metric
+from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 from turnwise.stats.systems import system_correlation_interval
@@ -64,6 +67,7 @@ def metaevaluate(
     source: object,
     metrics: str | Iterable[str] = "default",
     *,
+    config: str | Path | CompositeMetric | None = None,
     qualities: Sequence[str] | None = None,
     exclude_systems: Sequence[str] = (),
     level: Level | Literal["all"] = "turn",
@@ -76,11 +80,12 @@ def metaevaluate(
     cache: str | Path | None = None,
     progress: Iterator[None] | None = None,
 ) -> MetaEvaluation:
-    """Correlate metrics with human ratings. Each file is a corpus of its own, named by its stem."""
+    """Correlate metrics, and the one that `config` composes, with ratings. Each file is a corpus, named by its stem."""
     levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
     result = evaluate(
         source,
         metrics,
+        config=config,
         corpus=corpus,
         mapping=mapping,
         strict=strict,
@@ -110,7 +115,7 @@ def metaevaluate(
                 for quality in chosen
                 if (row := _correlate(name, result, kept, key, quality, wanted, seed)) is not None
             ]
-    _check_found(rows, result.judged, levels)
+    _check_found(rows, result.judged, levels, result.metrics)
     return MetaEvaluation(rows, notes, result.problems, result.signatures)
 
 
@@ -129,17 +134,21 @@ def _qualities(judged: Iterable[Judged]) -> list[str]:
 def _correlate(
     corpus: str, result: Result, judged: list[Judged], key: str, quality: str, level: Level, seed: int
 ) -> MetaRow | None:
-    turns = _points(judged, key, quality, level)
+    whole = result.metrics[key].level == "system"
+    if whole and level != "system":
+        return None
+    turns = _points(judged, key, quality, level, whole=whole)
     if turns.scores.size == 0:
         return None
     if level == "system":
         points = _system_means(turns)
-        if result.metrics[key].pooled:
+        pooled = whole or result.metrics[key].pooled
+        if pooled:
             points = _with_pooled_scores(points, result, judged, key)
         # Pooled values cannot be recomputed for each resample from turn scores alone.
         interval = (
             None
-            if result.metrics[key].pooled
+            if pooled
             else system_correlation_interval(turns.scores, turns.ratings, turns.systems, turns.clusters, seed=seed)
         )
     else:
@@ -164,8 +173,11 @@ def _correlate(
     )
 
 
-def _points(judged: Iterable[Judged], key: str, quality: str, level: Level) -> _Points:
-    """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating."""
+def _points(judged: Iterable[Judged], key: str, quality: str, level: Level, *, whole: bool) -> _Points:
+    """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating.
+
+    A metric of whole systems has no scores here: what counts is which turns have a share in its values.
+    """
     scores: dict[object, list[float]] = {}
     ratings: dict[object, list[float]] = {}
     examples: dict[object, Example] = {}
@@ -173,15 +185,15 @@ def _points(judged: Iterable[Judged], key: str, quality: str, level: Level) -> _
         example = item.row.example
         if example is None:
             continue
-        score = item.scores[key].value
+        score = item.scores[key]
         rating = mean_rating(example.ratings.get(quality, ()))
-        if score is None or rating is None:
+        if rating is None or not (score.counts if whole else score.value is not None):
             continue
-        whole = level == "dialogue" or (level == "system" and example.rated == "dialogue")
-        if (whole and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
+        together = level == "dialogue" or (level == "system" and example.rated == "dialogue")
+        if (together and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
             continue
-        point = (example.dialogue_id, example.system) if whole else position
-        scores.setdefault(point, []).append(score)
+        point = (example.dialogue_id, example.system) if together else position
+        scores.setdefault(point, []).append(math.nan if score.value is None else score.value)
         ratings.setdefault(point, []).append(rating)
         examples.setdefault(point, example)
     return _Points(
@@ -204,12 +216,12 @@ def _system_means(turns: _Points) -> _Points:
 
 
 def _with_pooled_scores(points: _Points, result: Result, judged: list[Judged], key: str) -> _Points:
-    """The same systems, with the metric's pooled value in place of the mean of its turns."""
+    """The same systems, with the metric's value for each as a whole in place of the mean of its turns."""
     summary = Summary({key: result.metrics[key]})
     for item in judged:
         summary.add(Judged(item.row, {key: item.scores[key]}))
-    pooled = {value.system: value.value for value in summary.system_values(seed=0)}
-    scores = np.array([np.nan if pooled[name] is None else pooled[name] for name in points.systems], float)
+    values = [summary.point(name, key) for name in points.systems]
+    scores = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     return _Points(scores, points.ratings, points.clusters, points.systems)
 
 
@@ -222,7 +234,9 @@ def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequen
     check_qualities(_qualities(judged), qualities)
 
 
-def _check_found(rows: list[MetaRow], judged: list[Judged], levels: Sequence[Level]) -> None:
+def _check_found(
+    rows: list[MetaRow], judged: list[Judged], levels: Sequence[Level], metrics: Mapping[str, Metric]
+) -> None:
     if rows:
         return
     examples = [item.row.example for item in judged if item.row.example]
@@ -233,4 +247,6 @@ def _check_found(rows: list[MetaRow], judged: list[Judged], levels: Sequence[Lev
         raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
     if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
         raise TurnwiseError("no rated row has a dialogue_id; use --level turn or add the field")
+    if whole := [key for key, metric in metrics.items() if metric.level == "system"]:
+        raise TurnwiseError(f"{', '.join(whole)}: of whole systems, not of single turns; use --level system")
     raise TurnwiseError("no row has both a rating and a score; see the notes of 'turnwise score'")

@@ -164,6 +164,7 @@
     const answer = said("p", "line answer");
     answer.append(make("b", "", data.systems[turn.s]), document.createTextNode(turn.r));
     left.append(answer);
+    if (turn.h) left.append(make("h4", "", "How surprising each word is"), ...turn.h.flatMap(heat));
     if (state.context === null && answers.get(turn.c) > 1 && data.texts[turn.c].length) {
       const same = make("button", "", `All ${answers.get(turn.c)} answers to this context`);
       same.type = "button";
@@ -180,6 +181,23 @@
     cell.append(inside);
     row.append(cell);
     return row;
+  }
+  /* The response as metrics that judge tokens saw it: the darker a word, the more surprising. */
+  function heat([columns, pieces, most]) {
+    const steps = data.metrics[columns[0]].steps;
+    const text = said("p", "line heat");
+    for (const piece of pieces) {
+      if (typeof piece === "string") { text.append(piece); continue; }
+      const [word, cost] = piece;
+      const span = make("span", `h${steps.filter((step) => cost >= step).length}`, word);
+      span.title = `${show(cost, 2)} nats`;
+      text.append(span);
+    }
+    const by = make("p", "legend", `${columns.map((column) => data.metrics[column].key).join(", ")}, in nats:`);
+    steps.forEach((step, place) => by.append(" ", make("span", `h${place + 1}`, `from ${show(step, step >= 1 ? 1 : 2)}`)));
+    const named = make("p", "surprising");
+    named.append(make("span", "tag", "Most surprising"), ` ${most}`);
+    return [by, text, named];
   }
   function scoresTable(turn) {
     const scores = make("table");

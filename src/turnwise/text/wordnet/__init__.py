@@ -75,6 +75,24 @@ def base_forms(word: str, pos: Pos) -> list[str]:
     return [form for form in dict.fromkeys([word, *forms]) if pos in _senses(form)]
 
 
+@cache
+def _irregular() -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for (pos, form), bases in _exceptions().items():
+        for base in bases:
+            found.setdefault((pos, base), []).append(form)
+    return found
+
+
+def irregular_forms(base: str, pos: Pos) -> list[str]:
+    """The forms of a lemma that no rule of detachment leads back.
+
+    >>> irregular_forms("prefer", "v")
+    ['preferred', 'preferring']
+    """
+    return list(_irregular().get((pos, base), ()))
+
+
 def morphy(word: str, pos: Pos | None = None) -> str | None:
     """The first lemma that a lower-case word may be a form of.
 
