@@ -241,7 +241,7 @@ def test_a_file_of_another_run_is_not_mixed_in(tmp_path: Path) -> None:
 def test_without_a_model_for_it_there_is_a_note_and_no_consistency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drive, "offered_roles", lambda models: frozenset())
+    monkeypatch.setattr(drive, "offered_roles", lambda _: frozenset())
     made = augment(ROWS[:2], bot=Scripted(), out=tmp_path / "asked.jsonl")
     assert made.notes[-1] == "no consistency: it needs a model for 'nli'; give --models"
     assert made.result is not None
