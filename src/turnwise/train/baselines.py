@@ -31,6 +31,8 @@ WIDTH = 64
 class Judge(nn.Module):
     """Two vectors to the logit that they belong together; the texts are rows of a table of vectors."""
 
+    table: Tensor
+
     def __init__(
         self,
         table: npt.NDArray[np.float32],
@@ -42,7 +44,7 @@ class Judge(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        self.table = torch.from_numpy(table)
+        self.register_buffer("table", torch.from_numpy(table), persistent=False)
         width = width or table.shape[1]
         self.features, self.activation = features, activation
         # Alike until something else is learnt: from nothing, a few thousand pairs do not teach a matrix much.
@@ -81,6 +83,8 @@ class Reader(Judge):
     what `thoughts` learnt, if it is given: a few thousand pairs alone do not teach reading.
     """
 
+    texts: Tensor
+
     def __init__(
         self,
         vectors: npt.NDArray[np.float32],
@@ -93,7 +97,7 @@ class Reader(Judge):
         **of: Any,
     ) -> None:
         super().__init__(vectors, features, hidden, width=2 * width, **of)
-        self.texts = torch.from_numpy(texts)
+        self.register_buffer("texts", torch.from_numpy(texts), persistent=False)
         self.context, self.response = (_both_ways(vectors, width) for _ in range(2))
         start = self.context if thoughts is None else thoughts.bi
         for network in (self.context, self.response):
@@ -112,9 +116,13 @@ class Thoughts(nn.Module):
     be, and backwards to where the one before should. It serves training alone.
     """
 
+    table: Tensor
+    texts: Tensor
+
     def __init__(self, vectors: npt.NDArray[np.float32], texts: Ids, width: int = WIDTH) -> None:
         super().__init__()
-        self.table, self.texts = torch.from_numpy(vectors), torch.from_numpy(texts)
+        self.register_buffer("table", torch.from_numpy(vectors), persistent=False)
+        self.register_buffer("texts", torch.from_numpy(texts), persistent=False)
         self.uni = nn.GRU(vectors.shape[1], width, batch_first=True)
         self.bi = _both_ways(vectors, width)
         self.following = nn.Linear(3 * width, 3 * width, bias=False)
@@ -134,7 +142,7 @@ def _read(network: nn.GRU, table: Tensor, ids: Tensor) -> Tensor:
     lengths = (ids != NOTHING).sum(dim=1).clamp(min=1)
     ids = ids[:, : int(lengths.max())]
     words = table[ids.clamp(min=0)] * (ids != NOTHING)[..., None]
-    packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+    packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = pad_packed_sequence(network(packed)[0], batch_first=True, padding_value=LOWEST)
     return states.amax(dim=1)
 
@@ -219,7 +227,7 @@ def neighbour_loss(model: Any, batch: Any) -> Tensor:
     """How surprising it is, among a batch's utterances, which one follows and which one stands before."""
     first, second = model(batch["first"]), model(batch["second"])
     scores = nn.functional.normalize(model.following(first)) @ nn.functional.normalize(second).T / 0.05
-    numbers = torch.arange(len(scores))
+    numbers = torch.arange(len(scores), device=scores.device)
     return (nn.functional.cross_entropy(scores, numbers) + nn.functional.cross_entropy(scores.T, numbers)) / 2
 
 
@@ -238,7 +246,7 @@ def unit(table: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def weights_of(model: nn.Module) -> dict[str, npt.NDArray[np.float32]]:
     """A trained network's weights by name, without what only training needs."""
     return {
-        name: weight.detach().numpy().astype(np.float32)
+        name: weight.detach().cpu().numpy().astype(np.float32)
         for name, weight in model.state_dict().items()
         if not name.startswith("following")
     }

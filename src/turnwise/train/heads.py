@@ -62,6 +62,10 @@ class Recipe:
     clip: float = 0.5
     minutes: float | None = None
     seed: int = 0
+    device: str = "cpu"
+    # The rate falls to nothing over all epochs; an encoder inside the network may learn more slowly than the rest.
+    decay: bool = False
+    encoder_rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class Fitted:
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     best: int = 0
+    # What else was measured on what was held out.
+    found: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def loss(self) -> float:
@@ -93,19 +99,28 @@ def fit(
     `loss(model, batch)` is the mean over the batch's examples. What is drawn for validation is the same every time,
     so that its losses can be compared.
     """
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    model.to(recipe.device)
+    optimizer = torch.optim.AdamW(_groups(model, recipe), weight_decay=recipe.weight_decay)
+    steps, seconds = recipe.epochs * -(-len(training) // recipe.batch), 60 * (recipe.minutes or 0)
+    began = time.monotonic()
+
+    def passed(step: int) -> float:
+        """How much of the run is over, by its epochs or its minutes."""
+        late = (time.monotonic() - began) / seconds if seconds else 0.0
+        return min(1.0, max(step / max(steps, 1), late))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - passed(step) if recipe.decay else 1.0)
     torch.manual_seed(recipe.seed)
-    rng, began = np.random.default_rng(recipe.seed), time.monotonic()
+    rng = np.random.default_rng(recipe.seed)
     fitted, kept = Fitted(), _copy(model)
     for epoch in range(recipe.epochs):
         started = time.monotonic()
-        learnt = _epoch(model, loss, training, recipe, rng, optimizer)
-        found = evaluate(model, loss, validation, batch=recipe.batch, seed=recipe.seed)
-        seconds = round(time.monotonic() - started, 2)
-        row = {"training": round(learnt, 5), "validation": round(found, 5), "seconds": seconds}
+        learnt = _epoch(model, loss, training, recipe, rng, optimizer, schedule)
+        found = evaluate(model, loss, validation, batch=recipe.batch, seed=recipe.seed, device=recipe.device)
+        took = round(time.monotonic() - started, 2)
+        row = {"training": round(learnt, 5), "validation": round(found, 5), "seconds": took}
         fitted.epochs.append(row)
-        logger.info("epoch %d: training %.4f, validation %.4f, %.1f s", epoch, learnt, found, seconds)
+        logger.info("epoch %d: training %.4f, validation %.4f, %.1f s", epoch, learnt, found, took)
         if epoch == 0 or found < fitted.epochs[fitted.best]["validation"]:
             fitted, kept = Fitted(fitted.epochs, epoch), _copy(model)
         late = recipe.minutes is not None and time.monotonic() - began > 60 * recipe.minutes
@@ -123,45 +138,72 @@ def _epoch(
     recipe: Recipe,
     rng: np.random.Generator,
     optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> float:
     """One pass in a new order; the mean loss on the way."""
     model.train()
-    order, total = rng.permutation(len(examples)), 0.0
+    order, total = rng.permutation(len(examples)), torch.zeros((), device=recipe.device)
     for start in range(0, len(order), recipe.batch):
         places = order[start : start + recipe.batch]
         optimizer.zero_grad()
-        cost = loss(model, examples.batch(places, rng))
+        cost = loss(model, moved(examples.batch(places, rng), recipe.device))
         cost.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
-        total += float(cost.detach()) * len(places)
-    return total / len(order)
+        schedule.step()
+        total += cost.detach() * len(places)
+    return float(total) / len(order)
+
+
+def _groups(model: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
+    """The weights that learn, with their rates."""
+    learning = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    inside = [weight for name, weight in learning if name.startswith("encoder.")]
+    others = [weight for name, weight in learning if not name.startswith("encoder.")]
+    slower = recipe.learning_rate if recipe.encoder_rate is None else recipe.encoder_rate
+    groups = [{"params": others, "lr": recipe.learning_rate}, {"params": inside, "lr": slower}]
+    return [group for group in groups if group["params"]]
+
+
+def moved(batch: Any, device: str) -> Any:
+    """A batch of tensors by name where the network is; any other kind of batch is there already."""
+    return {name: value.to(device) for name, value in batch.items()} if isinstance(batch, dict) else batch
 
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, loss: Callable[[Any, Any], Tensor], examples: Examples, *, batch: int = 128, seed: int = 0
+    model: nn.Module,
+    loss: Callable[[Any, Any], Tensor],
+    examples: Examples,
+    *,
+    batch: int = 128,
+    seed: int = 0,
+    device: str = "cpu",
 ) -> float:
     """The mean loss, with nothing dropped out."""
     model.eval()
     rng, total = np.random.default_rng([seed, 1]), 0.0
     for start in range(0, len(examples), batch):
         places = np.arange(start, min(start + batch, len(examples)))
-        total += float(loss(model, examples.batch(places, rng))) * len(places)
+        total += float(loss(model, moved(examples.batch(places, rng), device))) * len(places)
     return total / len(examples)
 
 
 @torch.no_grad()
 def predict(
-    model: M, ask: Callable[[M, Any], Tensor], examples: Examples, *, batch: int = 1024, seed: int = 0
+    model: M,
+    ask: Callable[[M, Any], Tensor],
+    examples: Examples,
+    *,
+    batch: int = 1024,
+    seed: int = 0,
+    device: str = "cpu",
 ) -> npt.NDArray[np.float32]:
     """What the network says of every example: `ask(model, batch)` gives one row for each."""
     model.eval()
     rng = np.random.default_rng([seed, 1])
-    parts = [
-        ask(model, examples.batch(np.arange(start, min(start + batch, len(examples))), rng)).cpu().numpy()
-        for start in range(0, len(examples), batch)
-    ]
+    every = (np.arange(start, min(start + batch, len(examples))) for start in range(0, len(examples), batch))
+    parts = [ask(model, moved(examples.batch(places, rng), device)).cpu().numpy() for places in every]
     return np.concatenate(parts).astype(np.float32)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.maude import Difference
 from turnwise.models.protocols import Floats
 from turnwise.train.heads import Fitted, Recipe, fit, seeded
-from turnwise.train.maude_data import KINDS, SEMANTICS, SYNTAX, Batch, Drawn, Kind, Sampled
+from turnwise.train.maude_data import KINDS, SEMANTICS, SYNTAX, Kind, Sampled
+from turnwise.train.maude_draws import Batch, Drawn
 from turnwise.train.maude_trunk import Trunk
 
 Loss = Literal["mean", "paper"]
@@ -125,7 +126,7 @@ class Maude(nn.Module):
             states, _ = self.transition(turns)
             pooled: Tensor = states.cummax(dim=1).values[row, length - 1]
             return self.mix(pooled)  # type: ignore[no-any-return]
-        packed = nn.utils.rnn.pack_padded_sequence(turns[row], length, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(turns[row], length.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(
             self.transition(packed)[0], batch_first=True, padding_value=float("-inf")
         )
@@ -179,7 +180,7 @@ def batch_loss(model: Maude, batch: Batch) -> Tensor:
     options = model.options
     # A corrupted context is scored after all corrupted responses.
     in_order = sorted(options.negatives, key=lambda kind: kind == "corrupt_context")
-    weights = torch.tensor([1.0, *(options.weights.get(kind, 1.0) for kind in in_order)])
+    weights = torch.tensor([1.0, *(options.weights.get(kind, 1.0) for kind in in_order)], device=logits.device)
     return nce(logits, present * weights, options.loss).mean()
 
 
@@ -208,13 +209,42 @@ def train(
             raise TurnwiseError("frozen=false: give an encoder to train")
         vectors, inside = None, encoder
         model = seeded(recipe.seed, lambda: Maude(inside.width, options, inside))
-    drawn: dict[str, Any] = {"negatives": options.negatives, "fresh": options.fresh, "seed": recipe.seed}
+        encoder.prepare(text for one in (*training, *validation) for text in one.texts())
+    table = None if vectors is None else torch.from_numpy(vectors).to(recipe.device)
+    drawn: dict[str, Any] = {"fresh": options.fresh, "seed": recipe.seed, "device": recipe.device}
     fitted = fit(
         model,
         batch_loss,
-        Drawn(training, vectors, index, reworded=options.reworded, **drawn),
+        Drawn(training, table, index, negatives=options.negatives, reworded=options.reworded, **drawn),
         # Validation asks what the tables ask: as it was said.
-        Drawn(validation, vectors, index, reworded=0.0, **drawn),
+        Drawn(validation, table, index, negatives=options.negatives, reworded=0.0, **drawn),
         recipe,
     )
-    return model, fitted
+    found = held_out(model, validation, table, index, recipe)
+    return model.to("cpu"), replace(fitted, found=found)
+
+
+@torch.no_grad()
+def held_out(
+    model: Maude, dialogues: Sequence[Sampled], table: Tensor | None, index: Mapping[str, int] | None, recipe: Recipe
+) -> dict[str, dict[str, float]]:
+    """For each kind of response how far its mean score lies below the true ones', and how often it does."""
+    found: dict[str, dict[str, float]] = {}
+    asked = [(SETS["all"], 0.0), (("rand_utt",), 1.0)]
+    for negatives, reworded in asked:
+        rng, total, wins, count = np.random.default_rng(11), 0.0, 0.0, 0.0
+        examples = Drawn(dialogues, table, index, negatives=negatives, reworded=reworded, device=recipe.device)
+        for start in range(0, len(examples), recipe.batch):
+            logits, present = model(examples.batch(np.arange(start, min(start + recipe.batch, len(examples))), rng))
+            there, chance = present.double(), logits.sigmoid().double()
+            total = total + (chance * there).sum(dim=0)
+            wins = wins + ((chance[:, :1] > chance) * there).sum(dim=0)
+            count = count + there.sum(dim=0)
+        means, shares = (np.asarray((x / count).cpu()) for x in (total, wins))
+        if reworded:
+            found["paraphrase"] = {"delta": round(found["true"]["mean"] - float(means[0]), 4)}
+            break
+        found["true"] = {"mean": round(float(means[0]), 4)}
+        for kind, mean, share in zip(negatives, means[1:], shares[1:], strict=True):
+            found[kind] = {"delta": round(float(means[0] - mean), 4), "wins": round(float(share), 4)}
+    return found
