@@ -11,6 +11,7 @@ import typer
 from turnwise.cli import adapt, distances
 from turnwise.cli import augment as ask_anew
 from turnwise.cli import models as model_commands
+from turnwise.cli import reproduce as again
 from turnwise.cli.options import (
     Cached,
     Config,
@@ -67,6 +68,7 @@ app.command()(adapt.select)
 app.command()(ask_anew.augment)
 app.command()(distances.perturb)
 app.command()(distances.normality)
+app.command()(again.reproduce)
 
 
 class Levels(StrEnum):

@@ -1,0 +1,65 @@
+"""The command `reproduce`: every table and figure of the papers, ours beside theirs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnwise.cli.options import Cached, Device, Devices, Format, Models, Printed, Seed
+from turnwise.errors import TurnwiseError
+
+DATA = "TURNWISE_DATA"
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="usr, usl-h, maude, holistic, fbd, leaderboard, or all.")],
+    data: Annotated[Path | None, typer.Option(help=f"Folder with human/, test/, published/; else ${DATA}.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the pages; what is in it from before is gone on with.")] = Path(
+        "reproduced"
+    ),
+    tables: Annotated[str | None, typer.Option(help="Comma-separated numbers: these tables and figures only.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=2, help="Contexts of each corpus; a sample for a first look.")
+    ] = None,
+    format: Printed = Format.table,
+    seed: Seed = 0,
+    models: Models = None,
+    device: Device = Devices.auto,
+    cache: Cached = None,
+) -> None:
+    """Compute every table and figure of a paper and set ours beside what was published."""
+    from turnwise.cli import show
+    from turnwise.reproduce.pages import document, write_pages
+    from turnwise.reproduce.room import Room
+    from turnwise.reproduce.run import papers
+    from turnwise.reproduce.run import reproduce as run
+    from turnwise.verbs.evaluate import check_targets
+
+    wanted = papers([paper])
+    folder = _data_folder(data)
+    check_targets(folder=out)
+    room = Room(folder, out / "work", models, device.value, cache, seed, limit)
+    only = [name.strip() for name in (tables or "").split(",") if name.strip()]
+    found = run(wanted, room, out, only=only, tell=show.note)
+    write_pages(found, room, out)
+    if format is Format.table:
+        for one in found:
+            published, filled, same = one.counts()
+            show.text(f"{one.paper.name}: {published} published numbers, {filled} computed, {same} the same\n")
+    else:
+        show.document(document(found))
+    show.note(f"the pages are in {out}/")
+
+
+def _data_folder(given: Path | None) -> Path:
+    named = given if given is not None else Path(os.environ[DATA]) if os.environ.get(DATA) else None
+    if named is None:
+        raise TurnwiseError(
+            f"where are the data? Give --data DIR or set {DATA}; 'turnwise data list' says what to fetch"
+        )
+    if not named.is_dir():
+        raise TurnwiseError(f"{named}: no such folder; give --data DIR")
+    return named

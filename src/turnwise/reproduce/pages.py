@@ -1,0 +1,111 @@
+"""Everything that a reproduction writes: Markdown, HTML, JSON, and each figure as SVG."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from turnwise.reproduce.cells import Figure, Made, Table, to_record
+from turnwise.reproduce.draw import chart
+from turnwise.reproduce.grid import grid
+from turnwise.reproduce.markdown import READING, index_page, paper_page
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.run import Reproduced, file_name, label
+
+
+def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path]:
+    """All pages; the index lists what was asked for this time."""
+    said = about(room)
+    written = []
+    for one in found:
+        name = one.paper.name
+        drawings = {file_name(made): _svg(made, out) for made in one.made if isinstance(made, Figure)}
+        written += [
+            _write(out / f"{name}.md", paper_page(one, said)),
+            _write(out / f"{name}.html", _html(one, said, drawings)),
+            _write(out / f"{name}.json", json.dumps(document([one]), indent=1, allow_nan=False) + "\n"),
+        ]
+    if len(found) > 1:
+        written.append(_write(out / "index.md", index_page(found, said)))
+        links = [(one.paper.name, one.paper.title) for one in found]
+        written.append(_write(out / "index.html", _render("Reproduced", [said], [], links)))
+    return written
+
+
+def document(found: Sequence[Reproduced]) -> dict[str, Any]:
+    """The JSON document of `turnwise reproduce --format json`."""
+    return {
+        "papers": [
+            {"paper": one.paper.name, "title": one.paper.title, "made": [to_record(made) for made in one.made]}
+            for one in found
+        ]
+    }
+
+
+def about(room: Room) -> str:
+    """What the numbers were computed with, in one line."""
+    from turnwise import __version__
+    from turnwise.models.pack import load_models
+
+    source = load_models(room.models)
+    version = getattr(getattr(source, "manifest", None), "version", "")
+    named = f"the models {getattr(source, 'name', '')} {version}".strip()
+    models = "the papers' own models" if room.papers_models else named
+    sample = "" if room.limit is None else f" A sample only: {room.limit} contexts of each corpus."
+    return f"Computed by turnwise {__version__} with {models}.{sample}"
+
+
+def _svg(figure: Figure, out: Path) -> str:
+    if figure.why_not or not figure.rows:
+        return ""
+    from turnwise.report.charts import to_svg
+
+    text = to_svg(chart(figure))
+    _write(out / "figures" / f"{file_name(figure)}.svg", text)
+    return text
+
+
+def _html(one: Reproduced, said: str, drawings: dict[str, str]) -> str:
+    lines = [said, READING.replace("*", ""), *one.paper.notes]
+    blocks = [_block(made, drawings) for made in one.made]
+    return _render(one.paper.title, lines, blocks, [])
+
+
+def _block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    from turnwise.report.svg import inline_svg
+
+    name = file_name(made)
+    block: dict[str, Any] = {"name": name, "title": f"{label(made)}: {made.title}", "notes": made.notes}
+    block |= {"svg": "", "grid": None, "why_not": ""}
+    if isinstance(made, Table):
+        return block | {"grid": grid(made)}
+    if drawings.get(name):
+        drawn = Markup(inline_svg(drawings[name], name, made.title))  # noqa: S704 - built as XML
+        return block | {"svg": drawn}
+    return block | {"why_not": made.why_not or "there is nothing to draw"}
+
+
+def _render(title: str, lines: Sequence[str], blocks: Sequence[Any], links: Sequence[tuple[str, str]]) -> str:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from turnwise.report import palette
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    template = environment.from_string(files("turnwise.reproduce").joinpath("page.html.j2").read_text(encoding="utf-8"))
+    colours = Markup(palette.stylesheet())  # noqa: S704 - our own
+    return template.render(title=title, lines=lines, blocks=blocks, links=links, colours=colours)
+
+
+def _write(path: Path, text: str) -> Path:
+    """Written whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    return path

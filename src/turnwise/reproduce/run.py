@@ -1,0 +1,102 @@
+"""Running a reproduction: table by table, each kept as soon as it is made: a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnwise.errors import TurnwiseError
+from turnwise.reproduce.cells import Made, Paper, Spec, Table, from_record, to_record
+from turnwise.reproduce.room import Room
+
+Told = Callable[[str], None]
+ALL = "all"
+# One module per paper; `all` makes them in this order.
+MODULES = ("usr",)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A paper with everything that was made of it."""
+
+    paper: Paper
+    made: tuple[Made, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables alone."""
+        return tuple(made for made in self.made if isinstance(made, Table))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Published cells, how many of them have a number of ours, and how many of these are the same."""
+        published = [cell for table in self.tables for cell in table.cells if cell.published is not None]
+        filled = [cell for cell in published if cell.ours.value is not None]
+        return len(published), len(filled), sum(cell.same for cell in filled)
+
+
+def papers(names: Iterable[str]) -> list[Paper]:
+    """The papers of these names; `all` is every one, and the leaderboard."""
+    modules = (importlib.import_module(f"turnwise.reproduce.{name}") for name in MODULES)
+    known: dict[str, Paper] = {module.PAPER.name: module.PAPER for module in modules}
+    found: list[Paper] = []
+    for name in names:
+        if name != ALL and name not in known:
+            raise TurnwiseError(f"'{name}' cannot be reproduced; choose {', '.join(known)} or {ALL}")
+        found += [paper for key, paper in known.items() if name in (key, ALL) and paper not in found]
+    return found
+
+
+def reproduce(
+    wanted: Sequence[Paper], room: Room, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
+) -> list[Reproduced]:
+    """Make every table and figure, or take it from an earlier run on the same data, models and program."""
+    folder = out / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = []
+    for paper in wanted:
+        specs = [spec for spec in paper.specs if not only or spec.number in only]
+        made = []
+        for spec in specs:
+            tell(f"{paper.name}: {label(spec)}")
+            made.append(_kept_or_made(spec, room, folder))
+        done.append(Reproduced(paper, tuple(made)))
+    return done
+
+
+def label(spec: Spec | Made) -> str:
+    """How a table or figure is called.
+
+    >>> from turnwise.reproduce.cells import Figure
+    >>> label(Figure("usr", "Fig. 2", "", "bars", "", ""))
+    'Fig. 2'
+    """
+    return f"Table {spec.number}" if spec.number.isdecimal() else spec.number
+
+
+def file_name(spec: Spec | Made) -> str:
+    """A name for the file that keeps it.
+
+    >>> from turnwise.reproduce.cells import Figure
+    >>> file_name(Figure("usl-h", "Fig. 2", "", "bars", "", ""))
+    'usl-h-fig-2'
+    """
+    return f"{spec.paper}-{spec.number}".lower().replace(". ", "-").replace(" ", "-")
+
+
+def _kept_or_made(spec: Spec, room: Room, folder: Path) -> Made:
+    file = folder / f"{file_name(spec)}.json"
+    if file.is_file():
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            if record.pop("made_from") == room.made_from:
+                return from_record(record)
+        except (ValueError, KeyError, TypeError):
+            pass  # damaged, or of another version: it is made again
+    made = spec.made(room)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps({"made_from": room.made_from, **to_record(made)}, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+    return made

@@ -1,0 +1,259 @@
+"""USR (Mehri and Eskenazi 2020): Tables 1-6 and 10-21, Fig. 2, the regression, and the trick with F-1."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from turnwise.dialogue import Example, mean_rating
+from turnwise.engine.local import cluster_key
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.usr import usr_score
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
+from turnwise.reproduce.published import Key, of_table
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.stand import Stand, Stands, correlations, shipped
+from turnwise.stats.bootstrap import correlation_interval, mean_interval
+from turnwise.stats.correlation import pearson, spearman
+from turnwise.stats.regression import regress, regress_by_rater
+
+FILES = {"Topical-Chat": "usr_topicalchat", "PersonaChat": "usr_personachat"}
+REFERENCE = "Original Ground Truth"
+QUALITIES = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge", "Overall")
+OVERALL = "Overall"
+# As the tables call systems, and as the rated data do.
+SYSTEMS = {
+    "Original Ground-Truth": REFERENCE,
+    "LSTM Seq2Seq": "Seq2Seq",
+    **{f"Nucleus Sampling ({p})": f"Nucleus Decoding (p = {p})" for p in ("0.3", "0.5", "0.7")},
+}
+VECTORS = "word vectors of the models in use, not GloVe"
+ENCODER = "the encoder of the models in use, not RoBERTa"
+MODELS = "the published definition, asked of the models in use"
+METRICS: Stands = {
+    "F-1": (Stand("f1:released"),),
+    **{f"BLEU-{n}": (Stand(f"bleu-{n}:released"),) for n in range(1, 5)},
+    "METEOR": (Stand("meteor", "nltk's METEOR; the table has METEOR 1.5 (Java), which also knows paraphrases"),),
+    "ROUGE-L": (Stand("rouge-l:released"),),
+    "Greedy Matching": (Stand("greedy-matching", VECTORS),),
+    "Embedding Average": (Stand("embedding-average", VECTORS),),
+    "Vector Extrema": (Stand("vector-extrema", VECTORS),),
+    "Skip-Thought": (Stand("skip-thought", "a small network of our own in place of the authors'"),),
+    "BERTScore (base)": (Stand("bertscore[encoder=encoder-roberta,layer=10]"), Stand("bertscore", ENCODER)),
+    "BERTScore (large)": (Stand("bertscore:released"),),
+    "USR-MLM": (Stand("usr-mlm:released", MODELS),),
+    "USR-DR (x = c)": (Stand("usr-dr-c:released", MODELS),),
+    "USR-DR (x = f)": (Stand("usr-dr-f:released", MODELS),),
+    "USR": (Stand("usr:released[constants=batch]", f"{MODELS}; parts standardised over the corpus"),),
+}
+OURS = shipped("usr", "usr-mlm", "usr-dr-c", "usr-dr-f", "usl-h", "length")
+TRICK = ". i the , that a to it is of"
+AUTHORS = "authors' own scores"
+
+
+def agreement_cells(room: Room) -> dict[Key, Ours]:
+    """Table 1: the mean over the three pairs of slots."""
+    cells = {}
+    for corpus, file in FILES.items():
+        for row in room.agreed(file):
+            form, _, statistic = row.method.rpartition("-")
+            if form != "slot-pairs":
+                continue
+            misprint = (corpus, row.quality, statistic) == ("PersonaChat", "Engaging", "spearman")
+            notes = ("two digits of the printed number change places",) if misprint else ()
+            key = Key(corpus, "human", row.quality, "Inter-annotator", statistic)
+            cells[key] = Ours(row.value, row.low, row.high, row.n_items, notes=notes)
+    return cells
+
+
+def mean_cells(room: Room) -> dict[Key, Ours]:
+    """Table 2: the mean rating of every system."""
+    names = {data: printed for printed, data in SYSTEMS.items()}
+    cells = {}
+    for corpus, file in FILES.items():
+        rated: dict[tuple[str, str], list[tuple[float, int]]] = {}
+        for example in room.examples(file):
+            for quality, given in example.ratings.items():
+                if (mean := mean_rating(given)) is not None:
+                    rated.setdefault((example.system, quality), []).append((mean, cluster_key(example)))
+        for (system, quality), points in rated.items():
+            values, clusters = np.array([value for value, _ in points]), np.array([one for _, one in points])
+            interval = mean_interval(values, clusters, seed=room.seed)
+            key = Key(corpus, "human", quality, names.get(system, system), "mean")
+            cells[key] = ended(float(values.mean()), interval, len(points))
+    return cells
+
+
+def metric_cells(
+    room: Room, corpus: str, qualities: Sequence[str], levels: Sequence[str] = ("turn", "system"), best_of: str = ""
+) -> dict[Key, Ours]:
+    """Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
+
+    `best_of` names a table that prints the best metrics only: of the others it needs none.
+    """
+    stands = {**METRICS, **OURS}
+    named = {quality: quality for quality in qualities}
+    cells = correlations(
+        room, corpus, FILES[corpus], stands, levels=("turn", "system"), qualities=named, exclude=[REFERENCE]
+    )
+    if corpus == "Topical-Chat":
+        cells |= authors_cells(room, named)
+    if best_of:
+        printed = {one.key for one in of_table("usr", best_of)}
+        cells = {key: ours for key, ours in cells.items() if key in printed or key.metric in OURS}
+    return {key: ours for key, ours in cells.items() if key.level in levels}
+
+
+def authors_cells(room: Room, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+    """What the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
+    try:
+        file = room.published("usr_topicalchat_scores.csv")
+    except TurnwiseError:
+        return {}
+    with file.open(newline="", encoding="utf-8") as lines:
+        parts = {row["id"]: [float(row[name]) for name in ("usr_mlm", "usr_dr_c", "usr_dr_f")] for row in
+                 csv.DictReader(lines)}  # fmt: skip
+    kept = [example for example in room.examples(FILES["Topical-Chat"]) if example.id in parts]
+    mlm, dr_c, dr_f = np.array([parts[example.id] for example in kept]).T
+    scores = {"USR-MLM": mlm, "USR-DR (x = c)": dr_c, "USR-DR (x = f)": dr_f, "USR": usr_score(mlm, dr_c, dr_f)}
+    cells = {}
+    for name, values in scores.items():
+        for quality in qualities:
+            for level in ("turn", "system"):
+                left, right, clusters = _points(kept, values, quality, level)
+                interval = correlation_interval(left, right, clusters, seed=room.seed) if level == "turn" else None
+                key = Key("Topical-Chat", level, quality, f"{name}, {AUTHORS}", "")
+                cells[key._replace(statistic="pearson")] = Ours(pearson(left, right).value, n=len(left))
+                cells[key._replace(statistic="spearman")] = ended(spearman(left, right).value, interval, len(left))
+    return cells
+
+
+def _points(kept: Sequence[Example], values: Any, quality: str, level: str) -> tuple[Any, Any, Any]:
+    ratings = np.array([mean_rating(example.ratings[quality]) for example in kept], dtype=np.float64)
+    if level == "turn":
+        return values, ratings, np.array([cluster_key(example) for example in kept])
+    systems = np.array([example.system for example in kept])
+    names = sorted(set(systems.tolist()))
+    means = [(values[systems == name].mean(), ratings[systems == name].mean()) for name in names]
+    left, right = np.array(means).T
+    return left, right, np.arange(len(names))
+
+
+def regression_cells(room: Room) -> dict[Key, Ours]:
+    """Least squares of Overall on the other five, over item means: all responses, and without the references."""
+    cells = {}
+    examples = room.examples(FILES["Topical-Chat"])
+    for name, kept in (
+        ("Regression on five qualities", examples),
+        ("Regression, references left out", [one for one in examples if one.system != REFERENCE]),
+    ):
+        means = np.array([[mean_rating(one.ratings[q]) for q in QUALITIES] for one in kept], dtype=np.float64)
+        found = regress(means[:, :-1], means[:, -1])
+        key = Key("Topical-Chat", "human", OVERALL, name, "spearman")
+        cells[key] = Ours(found.spearman, n=found.n) if found else Ours(why_not="there are too few items")
+    return cells
+
+
+def rater_weights(room: Room) -> list[dict[str, Any]]:
+    """Fig. 2: what each rater weighs, through a softmax."""
+    rows = []
+    for corpus, file in FILES.items():
+        examples = [one for one in room.examples(file) if one.raters]
+        if not examples:
+            raise TurnwiseError(f"the ratings of {file} do not say who gave them")
+        slots = max(len(one.raters) for one in examples)
+        table = np.full((len(examples), slots, len(QUALITIES)), np.nan)
+        names = np.full((len(examples), slots), None, dtype=object)
+        for place, one in enumerate(examples):
+            names[place, : len(one.raters)] = one.raters
+            for column, quality in enumerate(QUALITIES):
+                given = [np.nan if rating is None else rating for rating in one.ratings[quality]]
+                table[place, : len(given), column] = given
+        fits = regress_by_rater(table[:, :, :-1], table[:, :, -1], names)
+        rows += [
+            {"panel": corpus, "x": quality, "y": share, "group": rater}
+            for rater, fit in fits.items() if fit
+            for quality, share in zip(QUALITIES[:-1], fit.shares, strict=True)
+        ]  # fmt: skip
+    return rows
+
+
+def trick_cells(room: Room) -> dict[Key, Ours]:
+    """Word F-1 of one answer that is always the same, against what people said in Topical-Chat."""
+    dialogues = room.dialogues("topicalchat_test_freq")[: room.limit]
+    rows = [
+        {"response": TRICK, "references": [" ".join(turn.text.lower().split())], "dialogue_id": dialogue.id}
+        for dialogue in dialogues
+        for turn in dialogue.turns
+    ]
+    (value,) = [one for one in room.evaluated(rows, ["f1"]).system_values if one.metric == "f1"]
+    key = Key("Topical-Chat", "other", "word F-1", "always the ten commonest words", "percent")
+    percent, low, high = (None if end is None else 100 * end for end in (value.value, value.low, value.high))
+    return {key: Ours(percent, low, high, value.n, "f1", notes=("turns of the frequent test set, in lower case",))}
+
+
+def _table(number: int, title: str, fill: Callable[[Room], Mapping[Key, Ours]], **more: Any) -> TableSpec:
+    return TableSpec("usr", str(number), title, fill, **more)
+
+
+def _by_quality() -> list[TableSpec]:
+    order = (OVERALL, *QUALITIES[:-1])
+    return [
+        _table(
+            10 + 2 * place + column,
+            f"all metrics on {corpus}, {quality}",
+            partial(metric_cells, corpus=corpus, qualities=(quality,)),
+            across=("level", "statistic"),
+            notes=SAME_COLUMNS if column and place else (),
+        )
+        for place, quality in enumerate(order)
+        for column, corpus in enumerate(FILES)
+    ]
+
+
+SAME_COLUMNS = (
+    "The paper's system-level columns of this table repeat those of Overall (Table 11) word for word; ours are of this "
+    "quality.",
+)
+SWAPPED = ("The paper prints Pearson under Spearman and the other way round; here both stand under their own names.",)
+FIVE = QUALITIES[:-1]
+
+PAPER = Paper(
+    "usr",
+    "USR: An Unsupervised and Reference Free Evaluation Metric for Dialog Generation",
+    (
+        _table(1, "how far raters agree", agreement_cells, down=("corpus", "quality"), across=("statistic",)),
+        _table(2, "mean ratings of the systems", mean_cells, down=("corpus", "metric"), across=("quality",)),
+        *(
+            _table(
+                3 + place, f"best metrics by quality, {corpus}",
+                partial(metric_cells, corpus=corpus, qualities=FIVE, levels=("turn",), best_of=str(3 + place)),
+                down=("quality", "metric"), across=("statistic",),
+            )
+            for place, corpus in enumerate(FILES)
+        ),
+        *(
+            _table(
+                5 + place, f"turn-level correlation with Overall, {corpus}",
+                partial(metric_cells, corpus=corpus, qualities=(OVERALL,), levels=("turn",)),
+                across=("statistic",), notes=SWAPPED,
+            )
+            for place, corpus in enumerate(FILES)
+        ),
+        *_by_quality(),
+        FigureSpec(
+            "usr", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", rater_weights,
+            notes=("Least squares on z-scored qualities, by rater (the paper drew five of them), through a softmax.",),
+        ),
+        TableSpec("usr", "regression", "Overall from the five qualities", regression_cells, across=("statistic",)),
+        TableSpec("usr", "f1-trick", "one answer to everything", trick_cells, across=("statistic",)),
+    ),
+    notes=(
+        "F-1 in the published tables counts characters; so does ours here (`f1:released`). Correlations leave out "
+        f"“{REFERENCE}”, which is the reference. Rows named “{AUTHORS}” use the 300 scores that the authors published.",
+    ),
+)  # fmt: skip
