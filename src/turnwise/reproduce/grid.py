@@ -66,7 +66,7 @@ def _shown(cell: Cell, notes: Footnotes) -> Shown:
     said = [*(f"not computable, because {ours.why_not}" for _ in [0] if ours.value is None), *ours.notes, *cell.notes]
     marks = tuple(dict.fromkeys(notes.mark(text) for text in said))
     decimals = len(cell.published.partition(".")[2]) if cell.published else 3
-    decimals = min(max(decimals, 0 if cell.key.statistic.startswith("count") else 2), 4)
+    decimals = 0 if cell.key.statistic.startswith("count") else min(max(decimals, 2), 4)
     value = "—" if ours.value is None else f"{ours.value:.{decimals}f}"
     interval = "" if ours.low is None or ours.high is None else f"[{ours.low:.2f}, {ours.high:.2f}]"
     return Shown(value, interval, cell.published or "", cell.same, marks)

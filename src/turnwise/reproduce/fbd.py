@@ -1,0 +1,223 @@
+"""FBD and PRD (Xiang et al. 2021): Tables 2-5, Figs. 1 and 2, signed and as printed, and Empathetic as it should be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from turnwise.dialogue import mean_rating
+from turnwise.errors import TurnwiseError
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.published import Key
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
+from turnwise.verbs.normality import normality
+
+# As the paper calls a corpus: its file, and the quality of Table 3.
+CORPORA = {
+    "Persona(M)": ("fbd_personam", "Overall"),
+    "Daily(H)": ("fbd_dailyh", "coherence"),
+    "Convai2": ("fbd_convai2", "coherence"),
+    "Empathetic": ("fbd_empathetic", "coherence"),
+    "Daily(Z)": ("fbd_dailyz", "appropriateness"),
+    "Persona(Z)": ("fbd_personaz", "appropriateness"),
+}
+REBUILT = "Empathetic (rebuilt)"
+GRADE = "grade_empatheticdialogues"
+# How many of 150 answers the released mixtures take from the first system; the two systems themselves come first.
+MIXTURES = (150, 0, 12, 35, 45, 66, 73, 89, 119, 119, 137)
+VECTORS = "word vectors of the models in use, not GloVe"
+FIRST = "the encoder of the models in use, not BERT"
+SECOND = "the trunk of the model of next utterances in use, not RoBERTa"
+METRICS: Stands = {
+    "BLEU": (
+        Stand("bleu-4[corpus=true]", "smoothed and tokenised by us; the authors' BLEU is nltk's without smoothing"),
+    ),
+    "METEOR": (Stand("meteor"),),
+    "ROUGE-L": (Stand("rouge-l"),),
+    "Greedy": (Stand("greedy-matching", VECTORS),),
+    "Average": (Stand("embedding-average", VECTORS),),
+    "Extrema": (Stand("vector-extrema[rule=max]", f"{VECTORS}; the largest number of a dimension, as the authors'"),),
+    "BERTScore-B": (Stand("bertscore", FIRST),),
+    "BERTScore-R": (
+        Stand("bertscore[encoder=encoder-roberta,layer=10]"),
+        Stand("bertscore[encoder=nup-trunk]", SECOND),
+    ),
+    "FBD-B": (Stand("fbd:released", FIRST),),
+    "FBD-R": (Stand("fbd:released[role=encoder-roberta]"), Stand("fbd:released[role=nup-trunk]", SECOND)),
+    "PRD-B": (Stand("prd:released", FIRST),),
+    "PRD-R": (Stand("prd:released[role=encoder-roberta]"), Stand("prd:released[role=nup-trunk]", SECOND)),
+}
+OURS = shipped("fbd", "prd")
+# Fig. 2: the same distance by several readings of several encoders.
+ENCODERS: Mapping[str, str] = {
+    "encoder, last layer, first token": "fbd:released",
+    "encoder, last layer, mean": "fbd:released[pooling=mean]",
+    "encoder, middle layer, mean": "fbd:released[pooling=mean,layer=3]",
+    "next-utterance trunk, last layer, first token": "fbd:released[role=nup-trunk]",
+    "next-utterance trunk, as shipped": "fbd",
+    "RoBERTa base": "fbd:released[role=encoder-roberta]",
+    "RoBERTa large": "fbd:released[role=encoder-roberta-large]",
+}
+ABSOLUTE = (
+    "The paper prints absolute values, which hide a metric that orders systems the wrong way round; ours are absolute "
+    "under its headings, and signed beside them. n is the number of systems."
+)
+ONE_DRAW = (
+    "The released files of Daily(H) and Empathetic hold the same 150 contexts of DailyDialog, two real systems and nine"
+    f" mixtures of them. {REBUILT} takes the two systems that GRADE rated on EmpatheticDialogues, mixed in the same"
+    " shares."
+)
+
+
+def counts(room: Room) -> dict[Key, Ours]:
+    """Table 2: contexts, and systems."""
+    cells = {}
+    for corpus, (file, _) in CORPORA.items():
+        examples = room.examples(file)
+        for name, number in (
+            ("Samples", len({one.context_id for one in examples})),
+            ("Systems", len({one.system for one in examples})),
+        ):
+            cells[Key(corpus, "other", "", name, "count")] = Ours(float(number))
+    return cells
+
+
+def rebuilt(room: Room) -> Path:
+    """EmpatheticDialogues as the paper describes it: GRADE's two systems, and nine mixtures of them."""
+    examples = room.examples(GRADE)
+    systems = list(dict.fromkeys(one.system for one in examples))
+    if len(systems) != 2:
+        raise TurnwiseError(f"human/{GRADE}.jsonl has {len(systems)} systems where two belong")
+    said = {(one.context_id, one.system): one for one in examples}
+    contexts = [one.context_id for one in examples if one.system == systems[0]]
+    rng = Random(room.seed)
+    rows = []
+    for place, share in enumerate(MIXTURES):
+        first = set(rng.sample(contexts, round(share / MIXTURES[0] * len(contexts))))
+        name = systems[place] if place < 2 else f"mix{place:02d}"
+        for context in contexts:
+            one = said[context, systems[0] if context in first else systems[1]]
+            rows.append({
+                "id": f"{place}-{context}", "context_id": context, "context": [" ".join(one.context)],
+                "response": one.response, "references": list(one.references), "system": name,
+                "ratings": {"coherence": [mean_rating(one.ratings["coherence"])]},
+            })  # fmt: skip
+    return room.derived("fbd_empathetic_rebuilt", rows)
+
+
+def by_corpus(room: Room) -> dict[Key, Ours]:
+    """Table 3."""
+    cells: dict[Key, Ours] = {}
+    for corpus, (file, quality) in CORPORA.items():
+        cells |= _both(room, corpus, room.corpus(file), {quality: quality})
+    try:
+        return cells | _both(room, REBUILT, rebuilt(room), {"coherence": "coherence"})
+    except TurnwiseError:
+        return cells
+
+
+def by_aspect(room: Room) -> dict[Key, Ours]:
+    """Table 5."""
+    aspects = ("relevance", "grammar", "content", "appropriateness")
+    return _both(room, "Daily(Z)", room.corpus(CORPORA["Daily(Z)"][0]), {aspect: aspect for aspect in aspects})
+
+
+def _both(room: Room, corpus: str, file: Path, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+    """Correlations as the paper prints them, and with their signs."""
+    signed = correlations(room, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
+    cells = {}
+    for key, ours in signed.items():
+        size = None if ours.value is None else abs(ours.value)
+        cells[key] = Ours(size, n=ours.n, how=ours.how, why_not=ours.why_not, notes=ours.notes)
+        cells[key._replace(statistic=f"{key.statistic}, signed")] = ours
+    return cells
+
+
+def normality_cells(room: Room) -> dict[Key, Ours]:
+    """Table 4: as the authors averaged, W and p together; and each by itself."""
+    encoders: Stands = {"BERT": METRICS["FBD-B"], "RoBERTa": METRICS["FBD-R"]}
+    cells: dict[Key, Ours] = {}
+    for corpus, (file, _) in CORPORA.items():
+        for name, ways in encoders.items():
+            way, why = chosen(room, ways)
+            key = Key(corpus, "other", "normality", name, "")
+            if way is None:
+                cells |= {key._replace(statistic=one): Ours(why_not=why) for one in ("mean", "std")}
+                continue
+            report = normality(room.corpus(file), way.request, models=room.models, device=room.device, cache=room.cache)
+            row = report.rows[0]
+            mean = (row.w_mean + row.p_mean) / 2
+            square = (row.w_deviation**2 + row.w_mean**2 + row.p_deviation**2 + row.p_mean**2) / 2
+            found = {
+                "mean": mean, "std": math.sqrt(max(square - mean**2, 0.0)),
+                "mean W": row.w_mean, "mean p": row.p_mean, "share with p < .05": row.rejected,
+            }  # fmt: skip
+            notes = (way.differs,) if way.differs else ()
+            cells |= {
+                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=notes)
+                for one, value in found.items()
+            }
+    return cells
+
+
+def system_points(room: Room) -> list[dict[str, Any]]:
+    """Fig. 1: distances of systems against their ratings, a panel for each corpus."""
+    if why := room.lacking("fbd"):
+        raise TurnwiseError(why)
+    rows = []
+    for corpus, (file, quality) in CORPORA.items():
+        values = {one.system: one.value for one in room.scored(file, ["fbd"]).system_values}
+        rated: dict[str, list[float]] = {}
+        for one in room.examples(file):
+            if (mean := mean_rating(one.ratings.get(quality, ()))) is not None:
+                rated.setdefault(one.system, []).append(mean)
+        rows += [
+            {"panel": corpus, "x": values[system], "y": sum(given) / len(given), "group": "fbd"}
+            for system, given in rated.items()
+            if values.get(system) is not None
+        ]
+    return rows
+
+
+def encoder_bars(room: Room) -> list[dict[str, Any]]:
+    """Fig. 2: how well FBD orders systems by encoder. Signs are turned, so that up is better."""
+    there = {name: request for name, request in ENCODERS.items() if not room.lacking(request)}
+    if not there:
+        raise TurnwiseError("the models in use have no encoder")
+    rows = []
+    for corpus, (file, quality) in CORPORA.items():
+        found = room.meta(file, list(there.values()), level="system")
+        for name, request in there.items():
+            row = found.get((request, "system", quality))
+            if row is not None and row.spearman is not None:
+                rows.append({"x": corpus, "y": -row.spearman, "group": name})
+    return rows
+
+
+PAPER = Paper(
+    "fbd",
+    "Assessing Dialogue Systems with Distribution Distances",
+    (
+        TableSpec("fbd", "2", "the corpora", counts, down=("corpus",), across=("metric",)),
+        TableSpec("fbd", "3", "correlation with people over systems", by_corpus, down=("metric", "corpus"),
+                  across=("statistic",), notes=(ABSOLUTE, ONE_DRAW)),
+        TableSpec(
+            "fbd", "4", "are the vectors normal? Shapiro and Wilk's test", normality_cells,
+            down=("corpus", "metric"), across=("statistic",),
+            notes=("The released code averages W and p together, which makes the printed mean and std; beside them, "
+                   "each by itself.",),
+        ),
+        TableSpec("fbd", "5", "Daily(Z), aspect by aspect", by_aspect, down=("metric", "quality"),
+                  across=("statistic",), notes=(ABSOLUTE,)),
+        FigureSpec("fbd", "Fig. 1", "distance and rating of every system", "points", "fbd", "mean rating",
+                   system_points, notes=("One panel for each corpus, one point for each system; lower is better.",)),
+        FigureSpec("fbd", "Fig. 2", "which encoder", "bars", "corpus", "Spearman, sign turned", encoder_bars,
+                   notes=("FBD by several encoders, layers and poolings of the models in use.",)),
+    ),
+    notes=("Published numbers come from the released code, which squares the distance of the means; so does "
+           "`fbd:released`.",),
+)  # fmt: skip

@@ -1,0 +1,228 @@
+"""Holistic evaluation (Pang et al. 2020): Tables 2-9, Figs. 1 and 2, and how far its metrics depend on each other."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.dialogue import Example, mean_rating
+from turnwise.engine.local import cluster_key
+from turnwise.errors import TurnwiseError
+from turnwise.io.write import example_to_dict
+from turnwise.metrics.consistency import aggregated, own_turns
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
+from turnwise.reproduce.published import Key
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.stand import Stand, Stands, correlations, shipped
+from turnwise.stats.bootstrap import correlation_interval
+from turnwise.stats.correlation import pearson, spearman
+
+CORPUS = "DailyDialog"
+LOGIC = {f"{CORPUS} ({name})": f"holistic_logic_{name.lower()}" for name in ("baseline", "WS", "CTG")}
+GROUPS = {f"{CORPUS} ({name})": f"holistic_diversity_{name.lower()}" for name in ("WS", "CTG")}
+CASE = "the text of the case study is not part of the release"
+NO_RATINGS = "the ratings of diversity were not released"
+TUNED = "a causal language model tuned on several dialogue corpora, smaller than GPT-2"
+UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=causal-lm-base]")
+
+
+def standing_alone(room: Room, file: str) -> Path:
+    """Responses without a context are each a context of their own, for intervals to be drawn over."""
+    rows = [example_to_dict(example) for example in room.examples(file)]
+    return room.derived(f"{file}_alone", ({"context_id": row["id"], **row} for row in rows))
+
+
+def rows_of(room: Room, metric: str, base: str) -> Stands:
+    """What stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
+    asked = Stand(f"{metric}:released", "" if room.papers_models else TUNED)
+    untuned = Stand(asked.request) if room.papers_models else Stand(base)
+    tuned = Stand(f"{metric}:released[role=causal-lm-tuned]") if room.papers_models else asked
+    return {"GPT-2 w/o Fine-tune": (untuned,), "GPT-2 w/ Fine-tune": (tuned,)}
+
+
+def likelihood_cells(room: Room, metric: str, quality: str, file: str, base: str) -> dict[Key, Ours]:
+    """Tables 3 and 4: the metric, what else we have for it, and how far raters agree."""
+    stands: dict[str, Any] = dict(rows_of(room, metric, base))
+    if metric == "coherence":
+        ruber = Stand("bert-ruber", "its unreferenced part alone: the release has no references")
+        stands = {"RUBER+BERT": (ruber,), **stands}
+    stands |= shipped(metric, f"{metric}:paper", *(("nup",) if metric == "coherence" else ("vup", "mlm-nce")), "length")
+    rated = standing_alone(room, file)
+    cells = correlations(room, CORPUS, rated, stands, qualities={quality: quality})
+    return cells | rater_cells(room, CORPUS, rated, quality)
+
+
+def rater_cells(room: Room, corpus: str, file: str | Path, quality: str) -> dict[Key, Ours]:
+    """Each rater against the mean of the others; the mean and the best of them."""
+    cells = {}
+    for row in room.agreed(file):
+        form, _, statistic = row.method.rpartition("-")
+        if form.startswith("leave-one-out") and row.quality == quality:
+            name = f"Inter-Rater ({form.rpartition('-')[2]})"
+            key = Key(corpus, "human", quality, name, statistic)
+            cells[key] = Ours(row.value, row.low, row.high, row.n_items)
+    return cells
+
+
+def entropy_cells(room: Room) -> dict[Key, Ours]:
+    """Table 5's metric without its ratings: the mean entropy of the released groups."""
+    absent = Ours(why_not=NO_RATINGS)
+    names = {n: f"{n}-Gram Entropy" for n in (1, 2, 3)}
+    corpora = (f"{CORPUS} (baseline)", *GROUPS)
+    cells = {
+        Key(corpus, "other", "diversity", name, statistic): absent
+        for corpus in corpora
+        for name in names.values()
+        for statistic in ("pearson", "spearman")
+    }
+    for corpus, file in GROUPS.items():
+        requests = [f"diversity:released[n={n}]" for n in names]
+        for value in room.scored(file, requests).system_values:
+            name = names[requests.index(value.metric) + 1]
+            key = Key(corpus, "other", "diversity", name, "mean entropy")
+            cells[key] = Ours(value.value, value.low, value.high, value.n, value.metric)
+    return cells
+
+
+def logic_cells(room: Room) -> dict[Key, Ours]:
+    """Table 8: our classifier by the released rule; for WS also the predictions that the authors stored."""
+    quality, name = "logical_consistency", "Logical self-consistency"
+    differs = "" if room.papers_models else "a small classifier of our own in place of RoBERTa-large"
+    stands = {name: (Stand("consistency:released", differs),), **shipped("consistency", "consistency:paper")}
+    cells: dict[Key, Ours] = {}
+    for corpus, file in LOGIC.items():
+        cells |= correlations(room, corpus, file, stands, qualities={quality: quality})
+    return cells | _stored_predictions(room, quality)
+
+
+def _stored_predictions(room: Room, quality: str) -> dict[Key, Ours]:
+    corpus = f"{CORPUS} (WS)"
+    try:
+        file = room.published("holistic_logic_ws_mnli.pred")
+    except TurnwiseError:
+        return {}
+    stored = iter([float(line.split("\t")[1]) for line in file.read_text(encoding="utf-8").splitlines() if line])
+    # The predictions are of all 100 dialogues in order, whatever sample is looked at.
+    whole = Room(room.data, room.work).examples(LOGIC[corpus])
+    scores = [[next(stored) for _ in own_turns(example)] for example in whole]
+    kept = {example.id for example in room.examples(LOGIC[corpus])}
+    points = [(one, pairs) for one, pairs in zip(whole, scores, strict=True) if pairs and one.id in kept]
+    left = np.array([5 * (1 - aggregated(pairs, "last")) for _, pairs in points])
+    right = np.array([mean_rating(one.ratings[quality]) for one, _ in points], dtype=np.float64)
+    name = "Logical self-consistency, authors' stored predictions"
+    interval = correlation_interval(left, right, [cluster_key(one) for one, _ in points], seed=room.seed)
+    return {
+        Key(corpus, "turn", quality, name, "pearson"): Ours(pearson(left, right).value, n=len(points)),
+        Key(corpus, "turn", quality, name, "spearman"): ended(spearman(left, right).value, interval, len(points)),
+    }
+
+
+def logic_agreement(room: Room) -> dict[Key, Ours]:
+    """Table 9."""
+    cells: dict[Key, Ours] = {}
+    for corpus, file in LOGIC.items():
+        cells |= rater_cells(room, corpus, file, "logical_consistency")
+    return cells
+
+
+def independence_cells(room: Room) -> dict[Key, Ours]:
+    """How far our own scores depend on each other, turn by turn and, for diversity, group by group."""
+    names = {"coherence": "context_coherence", "fluency": "Fluency", "consistency": "Consistency"}
+    if why := next(filter(None, map(room.lacking, names)), ""):
+        raise TurnwiseError(why)
+    turns: list[dict[str, float | None]] = []
+    clusters: list[int] = []
+    for file in LOGIC.values():
+        for item in room.scored(file, list(names)).judged:
+            if item.row.example:
+                turns.append({name: item.scores[name].value for name in names})
+                clusters.append(cluster_key(item.row.example))
+    pairs = [("coherence", "fluency"), ("coherence", "consistency"), ("fluency", "consistency")]
+    cells = {}
+    for first, second in pairs:
+        known = [
+            (turn[first], turn[second], cluster)
+            for turn, cluster in zip(turns, clusters, strict=True)
+            if turn[first] is not None and turn[second] is not None
+        ]
+        key = Key(CORPUS, "turn", names[first], names[second], "pearson")
+        cells[key] = _pair([one for one, _, _ in known], [two for _, two, _ in known], [c for _, _, c in known], room)
+    for name in ("coherence", "fluency"):
+        groups = [
+            of for file in GROUPS.values() for of in room.scored(file, ["diversity:released", name]).to_dict()["groups"]
+        ]
+        left, right = ([of["scores"].get(metric) for of in groups] for metric in ("diversity:released", name))
+        key = Key(CORPUS, "group", "diversity", names[name], "pearson")
+        cells[key] = _pair(left, right, list(range(len(groups))), room)
+    return cells
+
+
+def _pair(left: list[Any], right: list[Any], clusters: list[int], room: Room) -> Ours:
+    whole = [place for place in range(len(left)) if left[place] is not None and right[place] is not None]
+    first, second = (np.array([side[place] for place in whole], dtype=np.float64) for side in (left, right))
+    interval = correlation_interval(
+        first, second, [clusters[place] for place in whole], method="pearson", seed=room.seed
+    )
+    return ended(pearson(first, second).value, interval, len(whole))
+
+
+def scatter(room: Room, metric: str, file: str, quality: str) -> list[dict[str, Any]]:
+    """Figs. 1 and 2: scores against mean ratings."""
+    if why := room.lacking(metric):
+        raise TurnwiseError(why)
+    rows = []
+    for item in room.scored(file, [metric]).judged:
+        example: Example | None = item.row.example
+        value = item.scores[metric].value if example else None
+        if example and value is not None:
+            rows.append({"x": value, "y": mean_rating(example.ratings[quality]), "group": metric})
+    return rows
+
+
+_ACROSS: dict[str, Any] = {"down": ("metric",), "across": ("corpus", "statistic")}
+
+PAPER = Paper(
+    "holistic",
+    "Towards Holistic and Automatic Evaluation of Open-Domain Dialogue Generation",
+    (
+        TableSpec("holistic", "2", "one case of coherence", lambda _: {}, otherwise=CASE, across=("statistic",)),
+        TableSpec(
+            "holistic", "3", "context coherence against people",
+            partial(likelihood_cells, metric="coherence", quality="context_coherence", file="holistic_coherence",
+                    base=UNTUNED[0]), across=("statistic",),
+            notes=("The released code sums over tokens where the paper takes their mean; the sum made the table.",),
+        ),
+        TableSpec(
+            "holistic", "4", "fluency against people",
+            partial(likelihood_cells, metric="fluency", quality="fluency", file="holistic_fluency", base=UNTUNED[1]),
+            across=("statistic",),
+        ),
+        TableSpec("holistic", "5", "diversity: entropy of n-grams over groups of replies", entropy_cells,
+                  otherwise=NO_RATINGS, **_ACROSS),
+        TableSpec("holistic", "6", "diversity: how far raters agree", lambda _: {}, otherwise=NO_RATINGS, **_ACROSS),
+        TableSpec("holistic", "7", "one case of consistency", lambda _: {}, otherwise=CASE, across=("statistic",)),
+        TableSpec(
+            "holistic", "8", "logical self-consistency against people", logic_cells, **_ACROSS,
+            notes=(
+                "The released predictions for CTG and the baseline compare a fixed string in place of the response, so "
+                "that the published numbers of these two cannot come from them; those for WS give the published ones.",
+            ),
+        ),
+        TableSpec("holistic", "9", "self-consistency: how far raters agree", logic_agreement, **_ACROSS),
+        TableSpec(
+            "holistic", "independence", "how far the metrics depend on each other", independence_cells,
+            down=("quality", "metric"), across=("level", "statistic"),
+            notes=("Of the paper's pairs only this one is printed; of the others it says that |r| < 0.1. The paper's "
+                   "are people's ratings of 50 dialogues; ours are our own scores of the 300 of self-consistency, and "
+                   "of the 200 groups of diversity.",),
+        ),
+        FigureSpec("holistic", "Fig. 1", "coherence and people", "points", "coherence:released", "mean rating",
+                   partial(scatter, metric="coherence:released", file="holistic_coherence",
+                           quality="context_coherence")),
+        FigureSpec("holistic", "Fig. 2", "fluency and people", "points", "fluency:released", "mean rating",
+                   partial(scatter, metric="fluency:released", file="holistic_fluency", quality="fluency")),
+    ),
+)  # fmt: skip
