@@ -23,8 +23,10 @@ from turnwise.cli.options import (
     Map,
     Metrics,
     Models,
+    Out,
     Printed,
     Qualities,
+    Report,
     Seed,
     Strict,
     parse_map,
@@ -110,10 +112,8 @@ def score(
     files: Files,
     metrics: Metrics = "default",
     config: Config = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
+    out: Out = None,
+    report: Report = None,
     format: Printed = Format.table,
     corpus: Corpus = None,
     map: Map = None,
@@ -122,40 +122,30 @@ def score(
     models: Models = None,
     device: Device = Devices.auto,
     cache: Cached = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Score one of N parts; 'turnwise merge' puts them together.")
+    ] = None,
 ) -> None:
     """Score every response, dialogue and system of one or more files."""
-    from turnwise.cli import show
-    from turnwise.verbs.evaluate import check_targets, evaluate
+    from turnwise.cli import scoring
 
-    check_targets(folder=out, file=report)
-    with show.progress("scoring") as tick:
-        result = evaluate(
-            files,
-            metrics,
-            config=config,
-            corpus=corpus,
-            mapping=parse_map(map),
-            strict=strict,
-            seed=seed,
-            models=models,
-            device=device.value,
-            cache=cache,
-            keep_when_interrupted=True,
-            progress=tick,
-        )
-    show.problems(result.problems)
-    if out is not None:
-        with show.working("saving the results"):
-            result.save(out)
-        show.note(f"results are in {out}/")
-    if report is not None:
-        with show.working("making the report"):
-            result.report(report)
-        show.note(f"report: {report}")
-    show.scores(result, format.value)
-    if result.interrupted:
-        show.note(f"interrupted after {len(result.judged):,} rows; everything above is of those")
-        raise typer.Exit(130)
+    chosen = {"config": config, "corpus": corpus, "mapping": parse_map(map), "strict": strict}
+    chosen |= {"models": models, "device": device.value, "cache": cache}
+    scoring.score(files, metrics, chosen, out=out, report=report, form=format.value, seed=seed, shard=shard)
+
+
+@app.command()
+def merge(
+    folders: Annotated[list[Path], typer.Argument(help="The --out folders of all shards.", show_default=False)],
+    out: Out = None,
+    report: Report = None,
+    format: Printed = Format.table,
+    seed: Seed = 0,
+) -> None:
+    """Put the shards of a run together: exactly the result that one run would have given."""
+    from turnwise.cli import scoring
+
+    scoring.merge(folders, out=out, report=report, form=format.value, seed=seed)
 
 
 @app.command()

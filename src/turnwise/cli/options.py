@@ -46,6 +46,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every resampling.")]
 Models = Annotated[str | None, typer.Option(help="A pack's name or folder, or 'paper' for the papers' own models.")]
 Device = Annotated[Devices, typer.Option(help="Where models run; a pack runs on the CPU.")]
 Cached = Annotated[str | None, typer.Option("--cache", help="Folder of the cache of model answers, or 'off'.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")]
+Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")]
 Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
 Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
 

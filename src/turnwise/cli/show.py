@@ -84,13 +84,13 @@ def problems(lines: Sequence[str]) -> None:
 def scores(result: Result, form: str) -> None:
     """The systems with their intervals; every turn in JSON and CSV."""
     if form == "json":
-        document(result.to_dict())
+        result.write_json(sys.stdout)
     elif form == "csv":
-        out.file.write(result.turns.write_csv())
+        result.write_csv(sys.stdout)
     else:
         out.print(_systems_table(result))
-        bad = sum(item.row.error is not None for item in result.judged)
-        turns, systems = len(result.judged), len({value.system for value in result.system_values})
+        bad, turns = result.bad_rows, result.rows
+        systems = len({value.system for value in result.system_values})
         tail = f", {bad} not scored" if bad else ""
         note(f"{turns:,} turns, {systems} system{'s' * (systems != 1)}{tail}; each value with its 95 % interval")
         notes(f"{value.metric} of {value.system}: {value.made_of}" for value in result.system_values if value.made_of)

@@ -16,11 +16,15 @@ from turnwise.stats.interval import Interval
 
 @dataclass(slots=True)
 class GroupTotal:
-    """What the responses of one group add up to on one metric. `cluster` is what the group is resampled with."""
+    """What the responses of one group add up to on one metric. `cluster` is what the group is resampled with.
+
+    `first` is the place in the run of the first of them.
+    """
 
     metric: Metric
     cluster: str
     total: Any = None
+    first: int = 0
 
     def add(self, evidence: Any) -> None:
         """Count one response in."""
@@ -38,15 +42,30 @@ class GroupTotal:
 
 
 def add_to_group(
-    totals: dict[str, Any], example: Example, metrics: Mapping[str, Metric], scores: Mapping[str, Score]
+    totals: dict[str, GroupTotal],
+    example: Example,
+    metrics: Mapping[str, Metric],
+    scores: Mapping[str, Score],
+    number: int = 0,
 ) -> None:
     """Count one judged response into its group, for every metric that judges groups."""
     for key, score in scores.items():
         if metrics[key].level == "group":
             # Groups made from one dialogue are no more independent than its turns.
-            total = totals.setdefault(key, GroupTotal(metrics[key], example.dialogue_id or f"group {example.group}"))
+            cluster = example.dialogue_id or f"group {example.group}"
+            total = totals.setdefault(key, GroupTotal(metrics[key], cluster, first=number))
             if score.evidence is not None:
                 total.add(score.evidence)
+
+
+def merge_groups(totals: dict[str, GroupTotal], others: Mapping[str, GroupTotal]) -> None:
+    """Add what another part of the run knows of the same group."""
+    for key, other in others.items():
+        total = totals.setdefault(key, GroupTotal(other.metric, other.cluster, first=other.first))
+        if other.total is not None:
+            total.add(other.total)
+        if other.first < total.first:
+            total.first, total.cluster = other.first, other.cluster
 
 
 def group_mean(totals: Iterable[GroupTotal], *, seed: int) -> tuple[float | None, Interval | None, int]:

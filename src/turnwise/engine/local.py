@@ -19,10 +19,14 @@ Ask = Callable[[Iterable[Request]], Mapping[Request, Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A row and its scores by requested metric; a row that could not be read has none."""
+    """A row and its scores by requested metric; a row that could not be read has none.
+
+    `number` is the row's place in the whole run, of which this process may see only a part.
+    """
 
     row: Row
     scores: Mapping[str, Score]
+    number: int = 0
 
 
 def judge_rows(rows: Iterable[Row], metrics: Mapping[str, Metric], ask: Ask) -> Iterator[Judged]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from turnwise.engine.groups import GroupTotal, add_to_group, group_mean
+from turnwise.engine.groups import GroupTotal, add_to_group, group_mean, merge_groups
 from turnwise.engine.local import Judged, cluster_key
-from turnwise.metrics.base import Metric, Score
-from turnwise.stats.bootstrap import mean_interval
+from turnwise.engine.totals import ClusterTotals, MeansByName
+from turnwise.metrics.base import Metric
 from turnwise.stats.interval import Interval, jackknife_interval
 from turnwise.stats.subsets import draws_of, resampled_interval, units_of
 
@@ -47,126 +47,166 @@ class SystemValue:
 
 
 @dataclass(slots=True)
-class Turns:
-    """The turn scores of one system on one metric: numbers only, so that millions of rows stay small."""
+class Evidence:
+    """What the turns of one system add to a value of the whole system, with each turn's place and cluster."""
 
-    values: array[float] = field(default_factory=lambda: array("d"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
     clusters: array[int] = field(default_factory=lambda: array("q"))
+    items: list[Any] = field(default_factory=list)
 
+    def add(self, number: int, cluster: int, item: Any) -> None:
+        """Count one turn in."""
+        self.numbers.append(number)
+        self.clusters.append(cluster)
+        self.items.append(item)
 
-@dataclass(slots=True)
-class RunningMean:
-    """A mean that needs no list."""
-
-    total: float = 0.0
-    n: int = 0
-
-    def add(self, value: float) -> None:
-        self.total += value
-        self.n += 1
-
-    @property
-    def value(self) -> float:
-        return self.total / self.n
+    def merge(self, other: Evidence) -> None:
+        """Add another part of the run; turns stay in the order of the run, whoever judged them."""
+        numbers, clusters = self.numbers + other.numbers, self.clusters + other.clusters
+        items = self.items + other.items
+        order = sorted(range(len(items)), key=numbers.__getitem__)
+        self.numbers = array("q", (numbers[i] for i in order))
+        self.clusters = array("q", (clusters[i] for i in order))
+        self.items = [items[i] for i in order]
 
 
 class Summary:
-    """Takes judged turns one by one and gives the values of everything above a turn."""
+    """Takes judged turns one by one and gives the values of everything above a turn.
+
+    Summaries of parts of a run merge into exactly the summary of the whole.
+    """
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self.metrics = metrics
-        self.systems: dict[str, dict[str, Turns]] = {}
+        self.first: dict[str, int] = {}
+        self.turns: dict[tuple[str, str], ClusterTotals] = defaultdict(ClusterTotals)
         self.pooled: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
-        self.evidence: dict[tuple[str, str], list[Any]] = defaultdict(list)
-        self.dialogues: dict[tuple[str, str], dict[str, RunningMean]] = {}
-        self.groups: dict[tuple[str, str], dict[str, RunningMean | GroupTotal]] = {}
+        self.evidence: dict[tuple[str, str], Evidence] = defaultdict(Evidence)
+        self.dialogues, self.group_means = MeansByName(), MeansByName()
+        self.groups: dict[tuple[str, str], dict[str, GroupTotal]] = {}
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems in the order in which they first occur."""
+        return sorted(self.first, key=self.first.__getitem__)
 
     def add(self, judged: Judged) -> None:
         """Count one judged turn in; rows without an example only make their absence known elsewhere."""
         example = judged.row.example
         if example is None:
             return
-        cluster = cluster_key(example)
-        turns = self.systems.setdefault(example.system, {key: Turns() for key in self.metrics})
+        cluster, system, number = cluster_key(example), example.system, judged.number
+        self.first[system] = min(self.first.get(system, number), number)
         for key, score in judged.scores.items():
-            if self.metrics[key].level == "group":
+            metric = self.metrics[key]
+            if metric.level == "group":
                 continue
             if score.evidence is not None:
-                self.evidence[example.system, key].append(score.evidence)
-                turns[key].clusters.append(cluster)
+                self.evidence[system, key].add(number, cluster, score.evidence)
             if score.value is None:
                 continue
-            turns[key].values.append(score.value)
-            turns[key].clusters.append(cluster)
-            if self.metrics[key].pooled:
-                blocks = self.pooled[example.system, key]
-                statistic = self.metrics[key].statistic(example)
-                block = cluster % BLOCKS
-                blocks[block] = blocks[block] + statistic if block in blocks else statistic
-        turn_scores = {key: score for key, score in judged.scores.items() if self.metrics[key].level == "turn"}
+            self.turns[system, key].add(cluster, score.value)
+            if metric.pooled:
+                add_to_block(self.pooled[system, key], cluster % BLOCKS, metric.statistic(example))
+        if example.dialogue_id is None and example.group is None:
+            return
+        turn_scores = {k: score.value for k, score in judged.scores.items() if self.metrics[k].level == "turn"}
         if example.dialogue_id is not None:
-            _add_means(self.dialogues, (example.dialogue_id, example.system), turn_scores)
+            self.dialogues.add(example.dialogue_id, system, number, turn_scores)
         if example.group is not None:
-            _add_means(self.groups, (example.group, example.system), turn_scores)
-            add_to_group(self.groups[example.group, example.system], example, self.metrics, judged.scores)
+            self.group_means.add(example.group, system, number, turn_scores)
+            totals = self.groups.setdefault((example.group, system), {})
+            add_to_group(totals, example, self.metrics, judged.scores, number)
+
+    def merge(self, other: Summary) -> None:
+        """Add the turns of another part of the run."""
+        for system, number in other.first.items():
+            self.first[system] = min(self.first.get(system, number), number)
+        for key, turns in other.turns.items():
+            self.turns[key].merge(turns)
+        for key, blocks in other.pooled.items():
+            for block, statistic in blocks.items():
+                add_to_block(self.pooled[key], block, statistic)
+        for key, evidence in other.evidence.items():
+            self.evidence[key].merge(evidence)
+        self.dialogues.merge(other.dialogues)
+        self.group_means.merge(other.group_means)
+        for group, totals in other.groups.items():
+            merge_groups(self.groups.setdefault(group, {}), totals)
+        # Where groups come in some order, it is that of the run.
+        starts = {group: min((t.first for t in totals.values()), default=0) for group, totals in self.groups.items()}
+        self.groups = dict(sorted(self.groups.items(), key=lambda item: starts[item[0]]))
+
+    def state(self) -> dict[str, Any]:
+        """All that has been added up, for `restored`."""
+        return {name: value for name, value in vars(self).items() if name != "metrics"}
+
+    @classmethod
+    def restored(cls, metrics: Mapping[str, Metric], state: Mapping[str, Any]) -> Summary:
+        """The summary whose state this is."""
+        summary = cls(metrics)
+        for name, value in state.items():
+            current = getattr(summary, name)
+            # What fills itself with new totals has to stay what it is.
+            current.update(value) if isinstance(current, defaultdict) else setattr(summary, name, value)
+        return summary
+
+    def group_table(self) -> Iterator[tuple[tuple[str, str], dict[str, float | None]]]:
+        """Every group and system with its values: means of turn scores, and what metrics of groups say."""
+        for group, means in self.group_means.items():
+            yield group, {**means, **{key: total.value for key, total in self.groups.get(group, {}).items()}}
 
     def system_values(self, *, seed: int) -> list[SystemValue]:
         """Every system on every metric, systems in order of appearance."""
-        return [
-            self._system_value(system, key, turns, seed)
-            for system, by_metric in self.systems.items()
-            for key, turns in by_metric.items()
-        ]
+        return [self._system_value(system, key, seed) for system in self.systems for key in self.metrics]
 
     def point(self, system: str, key: str) -> float | None:
         """A system's value without its interval, which may take a hundred times as long."""
-        metric, turns = self.metrics[key], self.systems[system][key]
-        if metric.level == "group":
-            return self._group_value(system, key, seed=0).value
-        if not turns.clusters:
-            return None
-        if metric.level == "system":
-            alone = np.zeros(len(turns.clusters), dtype=np.intp)
-            return metric.measure(self.evidence[system, key], alone, np.empty((0, 1))).value
-        if metric.pooled:
-            return metric.pool(sum_statistics(list(self.pooled[system, key].values())))
-        return float(np.mean(turns.values))
-
-    def _system_value(self, system: str, key: str, turns: Turns, seed: int) -> SystemValue:
         metric = self.metrics[key]
         if metric.level == "group":
+            return self._group_value(system, key, seed=0).value
+        if metric.level == "system":
+            found = self.evidence[system, key].items
+            alone = np.zeros(len(found), dtype=np.intp)
+            return metric.measure(found, alone, np.empty((0, 1))).value if found else None
+        if not self.turns[system, key].n:
+            return None
+        if metric.pooled:
+            return metric.pool(sum_statistics(in_order(self.pooled[system, key])))
+        return self.turns[system, key].mean
+
+    def _system_value(self, system: str, key: str, seed: int) -> SystemValue:
+        metric, turns = self.metrics[key], self.turns[system, key]
+        if metric.level == "group":
             return self._group_value(system, key, seed)
-        n = len(turns.clusters)
+        if metric.level == "system" and self.evidence[system, key].items:
+            return self._whole_value(system, key, seed)
         interval: Interval | None = None
-        if n == 0:
+        if turns.n == 0:
             value = None
-        elif metric.level == "system":
-            return self._whole_value(system, key, turns, seed)
         elif metric.pooled:
             blocks = self.pooled[system, key]
-            value = metric.pool(sum_statistics(list(blocks.values())))
+            value = metric.pool(sum_statistics(in_order(blocks)))
             left_out = leave_one_out(metric, blocks)
             if value is not None and len(left_out) > 1:
                 interval = jackknife_interval(np.array(list(left_out.values())), value)
         else:
-            values = np.frombuffer(turns.values, dtype=np.float64)
-            value = float(values.mean())
-            interval = mean_interval(values, np.frombuffer(turns.clusters, dtype=np.int64), seed=seed)
+            value, interval = turns.mean, turns.interval(seed=seed)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
-        return SystemValue(system, key, value, low, high, n, metric.higher_is_better)
+        return SystemValue(system, key, value, low, high, turns.n, metric.higher_is_better)
 
     def _group_value(self, system: str, key: str, seed: int) -> SystemValue:
         metric = self.metrics[key]
         totals = (of[key] for (_, name), of in self.groups.items() if name == system and key in of)
-        value, interval, n = group_mean((total for total in totals if isinstance(total, GroupTotal)), seed=seed)
+        value, interval, n = group_mean(totals, seed=seed)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
         note = "no group has two replies" if value is None else None
         return SystemValue(system, key, value, low, high, n, metric.higher_is_better, note=note)
 
-    def _whole_value(self, system: str, key: str, turns: Turns, seed: int) -> SystemValue:
-        metric = self.metrics[key]
-        units, count = units_of(np.frombuffer(turns.clusters, dtype=np.int64))
-        found = metric.measure(self.evidence[system, key], units, draws_of(count, seed=seed))
+    def _whole_value(self, system: str, key: str, seed: int) -> SystemValue:
+        metric, evidence = self.metrics[key], self.evidence[system, key]
+        units, count = units_of(np.array(evidence.clusters))
+        found = metric.measure(evidence.items, units, draws_of(count, seed=seed))
         interval = None if found.value is None else resampled_interval(np.array(found.resampled), found.value, count)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
         facts = (found.parts, found.curve, found.note)
@@ -186,18 +226,20 @@ def sum_statistics(statistics: list[Any]) -> Any:
     return total
 
 
+def in_order(blocks: Mapping[int, Any]) -> list[Any]:
+    """Statistics by block, in an order that does not depend on which turn came first."""
+    return [blocks[block] for block in sorted(blocks)]
+
+
+def add_to_block(blocks: dict[int, Any], block: int, statistic: Any) -> None:
+    """Count a statistic into its block."""
+    blocks[block] = blocks[block] + statistic if block in blocks else statistic
+
+
 def leave_one_out(metric: Metric, blocks: Mapping[int, Any]) -> dict[int, float]:
     """The pooled value without each block in turn."""
     if len(blocks) < 2:
         return {}
-    total = sum_statistics(list(blocks.values()))
-    values = {block: metric.pool(total - statistic) for block, statistic in blocks.items()}
+    total = sum_statistics(in_order(blocks))
+    values = {block: metric.pool(total - blocks[block]) for block in sorted(blocks)}
     return {block: value for block, value in values.items() if value is not None}
-
-
-def _add_means(table: dict[tuple[str, str], dict[str, Any]], key: tuple[str, str], scores: Mapping[str, Score]) -> None:
-    means = table.setdefault(key, {})
-    for metric, score in scores.items():
-        mean = means.setdefault(metric, RunningMean())
-        if score.value is not None:
-            mean.add(score.value)

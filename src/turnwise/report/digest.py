@@ -74,6 +74,8 @@ class Digest:
     quality_labels: dict[str, str]
     # What metrics of groups say, by group and system.
     groups: dict[tuple[str, str], dict[str, float | None]] = field(default_factory=dict)
+    # Turns of a run too large to be kept: an even sample stands for them here, but not in the systems' values.
+    left_out: int = 0
 
     @property
     def qualities(self) -> tuple[str, ...]:
@@ -218,6 +220,7 @@ def digest(result: Result) -> Digest:
         unread=[item.row for item in result.judged if item.row.example is None],
         files=tuple(dict.fromkeys(file_name(item.row.file) for item in result.judged)),
         quality_labels=labels(rated),
+        left_out=result.left_out,
         groups={
             (group, system_labels[system]): {
                 metric_labels[key]: of[key].value

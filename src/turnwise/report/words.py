@@ -123,6 +123,9 @@ def _people(found: Digest) -> list[Markup]:
 
 def _gaps(found: Digest) -> list[Markup]:
     said = []
+    if found.left_out:
+        turns = f"{len(found.turns):,} of {len(found.turns) + len(found.unread) + found.left_out:,} rows"
+        said.append(Markup("Values of systems are of all rows; charts and turns are of a sample, {}.").format(turns))
     if found.unread:
         rows = counted(len(found.unread), "row")
         said.append(Markup("{} could not be read; they are listed at the end, with the reasons.").format(rows))

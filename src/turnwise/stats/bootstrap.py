@@ -73,10 +73,17 @@ def mean_intervals(
     codes, count = cluster_codes(clusters, len(table))
     if count < 2:
         return [None] * table.shape[1]
-    sums, sizes = cluster_totals(table, codes, count)
+    return intervals_of_totals(*cluster_totals(table, codes, count), resamples, seed, level)
+
+
+def intervals_of_totals(
+    sums: FloatArray, sizes: FloatArray, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
+) -> list[Interval | None]:
+    """The same, given what the values of each cluster add up to and how many they are, by cluster and column."""
+    count, columns = sums.shape
     drawn = resampled_means(sums, sizes, resamples, seed) if count <= MANY_CLUSTERS else None
     intervals: list[Interval | None] = []
-    for column in range(table.shape[1]):
+    for column in range(columns):
         if np.count_nonzero(sizes[:, column]) < 2:
             intervals.append(None)
         elif drawn is not None:

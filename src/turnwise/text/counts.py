@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,14 @@ class Moments:
     def of(cls, counts: Iterable[int]) -> Moments:
         present = [count for count in counts if count]
         return cls(sum(present), len(present), math.fsum(count * math.log(count) for count in present))
+
+    @classmethod
+    def of_array(cls, counts: NDArray[np.integer[Any]]) -> Moments:
+        """The same, to the last bit, of millions of counts."""
+        different, times = np.unique(counts[counts > 0], return_counts=True)
+        pairs = list(zip(different.tolist(), times.tolist(), strict=True))
+        exact = sum((time * Fraction(count * math.log(count)) for count, time in pairs), Fraction())
+        return cls(sum(count * time for count, time in pairs), int(times.sum()), float(exact))
 
     def distinct_ratio(self) -> float | None:
         """Different things as a share of all things; None where there are none.
@@ -43,6 +57,42 @@ class Moments:
         return max(0.0, math.log(self.size) - self.weighted_log / self.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Hashed:
+    """A large table in twelve bytes an entry: 64 bits that stand for the thing, in order, and its count.
+
+    Among ten million things two share their bits with odds of 1 in 400,000.
+    """
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, table: Table) -> Hashed:
+        """A table of any kind in this form."""
+        if isinstance(table, Hashed):
+            return table
+        # Python's own hash differs between processes.
+        digests = b"".join(blake2b(thing.encode("utf-8", "surrogatepass"), digest_size=8).digest() for thing in table)
+        keys = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+        return _added_up(keys, np.fromiter(table.values(), dtype=np.int64, count=len(table)))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def at(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The counts of some things, 0 for those that do not occur."""
+        if not len(self.keys):
+            return np.zeros(len(keys), dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, self.counts[place], 0).astype(np.int64)
+
+
+Table = Mapping[str, int] | Hashed
+# A table of more things than this is kept as numbers: strings take ten times as much room.
+MOST_NAMED = 1024
+
+
 class Counts(ABC):
     """Counts of many texts. Sums and remainders are made lazily, because systems have millions of n-grams."""
 
@@ -53,7 +103,7 @@ class Counts(ABC):
 
     @cached_property
     @abstractmethod
-    def table(self) -> Mapping[str, int]:
+    def table(self) -> Table:
         """Every thing that occurs, with its count."""
 
     @cached_property
@@ -62,12 +112,12 @@ class Counts(ABC):
         """The moments of the counts."""
 
     @property
-    def parts(self) -> tuple[Mapping[str, int], ...]:
+    def parts(self) -> tuple[Table, ...]:
         """Tables that add up to these counts."""
         return (self.table,)
 
     def __add__(self, other: Counts) -> Counts:
-        kept: list[Mapping[str, int]] = []
+        kept: list[Table] = []
         for part in sorted((*self.parts, *other.parts), key=len, reverse=True):
             kept.append(part)
             while len(kept) > 1 and len(kept[-2]) < 2 * len(kept[-1]):
@@ -78,7 +128,13 @@ class Counts(ABC):
         return Remainder(self, other)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counts) and self.table == other.table
+        if not isinstance(other, Counts):
+            return False
+        ours, theirs = self.table, other.table
+        if not isinstance(ours, Hashed) and not isinstance(theirs, Hashed):
+            return ours == theirs
+        ours, theirs = Hashed.of(ours), Hashed.of(theirs)
+        return np.array_equal(ours.keys, theirs.keys) and np.array_equal(ours.counts, theirs.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +145,20 @@ class Sum(Counts):
     instead of once for every text.
     """
 
-    tables: tuple[Mapping[str, int], ...]
+    tables: tuple[Table, ...]
 
     @property
-    def parts(self) -> tuple[Mapping[str, int], ...]:
+    def parts(self) -> tuple[Table, ...]:
         return self.tables
 
     @cached_property
-    def table(self) -> Mapping[str, int]:
+    def table(self) -> Table:
         return self.tables[0] if len(self.tables) == 1 else _merged(self.tables)
 
     @cached_property
     def moments(self) -> Moments:
-        return Moments.of(self.table.values())
+        table = self.table
+        return Moments.of_array(table.counts) if isinstance(table, Hashed) else Moments.of(table.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +169,24 @@ class Remainder(Counts):
     part: Counts
 
     @cached_property
-    def table(self) -> Mapping[str, int]:
-        return Counter(self.whole.table) - Counter(self.part.table)
+    def table(self) -> Table:
+        whole, part = self.whole.table, self.part.table
+        if not isinstance(whole, Hashed) and not isinstance(part, Hashed):
+            return Counter(whole) - Counter(part)
+        ours = Hashed.of(whole)
+        left = ours.counts - Hashed.of(part).at(ours.keys)
+        return Hashed(ours.keys[left > 0], left[left > 0])
 
     @cached_property
     def moments(self) -> Moments:
-        taken = self.part.table
-        before = Moments.of(self.whole.table.get(thing, 0) for thing in taken)
-        after = Moments.of(self.whole.table.get(thing, 0) - count for thing, count in taken.items())
+        whole, part = self.whole.table, self.part.table
+        if isinstance(whole, Hashed) or isinstance(part, Hashed):
+            taken = Hashed.of(part)
+            there = Hashed.of(whole).at(taken.keys)
+            before, after = Moments.of_array(there), Moments.of_array(there - taken.counts)
+        else:
+            before = Moments.of(whole.get(thing, 0) for thing in part)
+            after = Moments.of(whole.get(thing, 0) - count for thing, count in part.items())
         return Moments(
             self.whole.moments.size - before.size + after.size,
             self.whole.moments.types - before.types + after.types,
@@ -127,10 +194,28 @@ class Remainder(Counts):
         )
 
 
-def _merged(tables: Iterable[Mapping[str, int]]) -> Counter[str]:
-    first, *others = tables
-    total = Counter(first)
-    for other in others:
+def _merged(tables: Sequence[Table]) -> Table:
+    named = [table for table in tables if not isinstance(table, Hashed)]
+    if len(named) < len(tables) or sum(map(len, named)) > MOST_NAMED:
+        hashed = [Hashed.of(table) for table in tables]
+        return _added_up(
+            *(np.concatenate(column) for column in zip(*((t.keys, t.counts) for t in hashed), strict=True))
+        )
+    total = Counter(named[0])
+    for other in named[1:]:
         for thing, count in other.items():
             total[thing] += count
     return total
+
+
+def _added_up(keys: NDArray[np.uint64], counts: NDArray[np.integer[Any]]) -> Hashed:
+    """One entry for each key, in order."""
+    if not len(keys):
+        return Hashed(keys, counts.astype(np.int32))
+    # The stable sort recognises stretches that are in order, and merely merges them.
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    total = np.add.reduceat(counts, first, dtype=np.int64)
+    narrow = np.int32 if total.max() <= np.iinfo(np.int32).max else np.int64
+    return Hashed(keys[first], total.astype(narrow))

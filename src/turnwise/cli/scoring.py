@@ -1,0 +1,104 @@
+"""`turnwise score` and `turnwise merge`: a run or its parts, and every form in which the result leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from turnwise.cli import show
+from turnwise.errors import TurnwiseError
+
+if TYPE_CHECKING:
+    from turnwise.verbs.result import Result
+
+# Rows of a run that stay in memory, for charts and the report; of more, an even sample does.
+MOST_KEPT, FEWEST_KEPT = 50_000, 5_000
+
+
+def score(
+    files: Sequence[str],
+    metrics: str,
+    options: Mapping[str, Any],
+    *,
+    out: Path | None,
+    report: Path | None,
+    form: str,
+    seed: int,
+    shard: str | None,
+) -> None:
+    """Score files and show what was found."""
+    from turnwise.verbs.evaluate import check_targets, name_of, score_part
+    from turnwise.verbs.part import Shard, check_usable
+    from turnwise.verbs.shards import PART, save_part
+
+    mine = None if shard is None else Shard.parse(shard)
+    if mine is not None and out is None:
+        raise TurnwiseError("--shard: a part of a run is kept in a folder; add --out DIR")
+    check_targets(folder=out, file=report)
+    with _room_for_turns(out, PART if mine else None, wanted=out is not None or form != "table") as room:
+        with show.progress("scoring") as tick:
+            part = score_part(
+                files,
+                metrics,
+                **options,
+                keep_when_interrupted=True,
+                progress=tick,
+                shard=mine,
+                most=max(FEWEST_KEPT, MOST_KEPT // (mine.count if mine else 1)),
+                spool=room,
+            )
+        if mine is None:
+            check_usable(name_of(files), part)
+        elif room is not None:
+            save_part(part, mine, room)
+        _deliver(part.result(seed=seed), out=out, report=report, form=form)
+    if mine is not None:
+        show.note(f"shard {mine} is in {out}/; 'turnwise merge' puts all {mine.count} together")
+
+
+def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, form: str, seed: int) -> None:
+    """Put shards together and show what was found."""
+    from turnwise.verbs.evaluate import check_targets
+    from turnwise.verbs.shards import merge as run
+
+    check_targets(folder=out, file=report)
+    with show.working("merging"):
+        result = run(folders, seed=seed, most=MOST_KEPT)
+    _deliver(result, out=out, report=report, form=form)
+
+
+def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str) -> None:
+    show.problems(result.problems)
+    if out is not None:
+        with show.working("saving the results"):
+            result.save(out)
+        show.note(f"results are in {out}/")
+    if report is not None:
+        with show.working("making the report"):
+            result.report(report)
+        show.note(f"report: {report}")
+    show.scores(result, form)
+    if result.interrupted:
+        show.note(f"interrupted after {result.rows:,} rows; everything above is of those")
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _room_for_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Iterator[Path | None]:
+    """A folder for scored turns: one that stays where a part is kept, else one that goes when they are delivered."""
+    if out is not None and kept is not None:
+        folder = out / kept
+        # Turns of an earlier run would be taken for this one's.
+        for old in folder.glob("turns-*.parquet"):
+            old.unlink()
+        yield folder
+    elif wanted:
+        with TemporaryDirectory(prefix=".turns-", dir=out) as folder_name:
+            yield Path(folder_name)
+    else:
+        yield None

@@ -1,0 +1,139 @@
+"""Scored turns that no longer fit into memory: Parquet files of so many turns each, read back in the run's order."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.engine.local import Judged
+from turnwise.metrics.base import Metric
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TURNS_A_FILE = 50_000
+FACTS = ("id", "file", "line", "system", "context_id", "dialogue_id", "group", "error")
+
+
+def turn_record(judged: Judged, of_turns: Sequence[str]) -> dict[str, Any]:
+    """One turn of the JSON document of `turnwise score`; `of_turns` are the metrics that judge turns."""
+    row, example = judged.row, judged.row.example
+    return {
+        "id": row.id,
+        "file": row.file,
+        "line": row.line,
+        "system": row.system,
+        "context_id": example.context_id if example else None,
+        "dialogue_id": example.dialogue_id if example else None,
+        "group": example.group if example else None,
+        "scores": {key: judged.scores[key].value if example else None for key in of_turns},
+        "notes": {key: score.note for key, score in judged.scores.items() if score.note and key in of_turns},
+        "error": row.error,
+    }
+
+
+def metrics_of_turns(metrics: Mapping[str, Metric]) -> list[str]:
+    """The metrics that have a score for a turn."""
+    return [key for key, metric in metrics.items() if metric.level == "turn"]
+
+
+def turn_frame(records: Iterable[Mapping[str, Any]], of_turns: Sequence[str]) -> pl.DataFrame:
+    """Turns as a frame: one column per metric, and all notes in one."""
+    rows = [
+        {
+            **{name: record[name] for name in FACTS},
+            **record["scores"],
+            "notes": "; ".join(f"{key}: {note}" for key, note in record["notes"].items()) or None,
+        }
+        for record in records
+    ]
+    return _frame(rows, of_turns)
+
+
+def in_chunks(records: Iterable[Any], size: int = TURNS_A_FILE) -> Iterator[list[Any]]:
+    """So many at a time."""
+    stream = iter(records)
+    while chunk := list(islice(stream, size)):
+        yield chunk
+
+
+def write_turns(records: Iterable[Mapping[str, Any]], of_turns: Sequence[str], file: Path) -> None:
+    """One Parquet file of turns, however many they are."""
+    import polars as pl
+
+    parts: list[Path] = []
+    for number, chunk in enumerate(in_chunks(records)):
+        parts.append(file.with_name(f".{file.stem}-{number:05d}.parquet"))
+        turn_frame(chunk, of_turns).write_parquet(parts[-1])
+    if len(parts) == 1:
+        parts[0].replace(file)
+        return
+    pl.scan_parquet(parts).sink_parquet(file) if parts else turn_frame([], of_turns).write_parquet(file)
+    for part in parts:
+        part.unlink()
+
+
+class Spool:
+    """Turns on disk, written as they come. A file appears whole or not at all."""
+
+    def __init__(self, folder: Path, of_turns: Sequence[str]) -> None:
+        self.folder, self.of_turns = folder, list(of_turns)
+        self._waiting: list[dict[str, Any]] = []
+        self._files = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, judged: Judged) -> None:
+        """Write one turn."""
+        record = turn_record(judged, self.of_turns)
+        notes: Mapping[str, str] = record.pop("notes")
+        scores = record.pop("scores")
+        kept = json.dumps(notes, ensure_ascii=False) if notes else None
+        self._waiting.append({"number": judged.number, **record, **scores, "notes": kept})
+        if len(self._waiting) >= TURNS_A_FILE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is left."""
+        if not self._waiting:
+            return
+        file = self.folder / f"turns-{self._files:05d}.parquet"
+        unfinished = file.with_suffix(".unfinished")
+        _frame(self._waiting, self.of_turns, number=True).write_parquet(unfinished)
+        unfinished.replace(file)
+        self._waiting, self._files = [], self._files + 1
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every turn as a record of the JSON document."""
+        self.flush()
+        return spooled_records([self.folder], self.of_turns)
+
+
+def spooled_records(folders: Sequence[Path], of_turns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The turns of several spools together, in the order of the run."""
+    streams = [_rows(folder) for folder in folders]
+    for row in heapq.merge(*streams, key=lambda row: row["number"]):
+        facts = {name: row[name] for name in FACTS if name != "error"}
+        scores = {key: row[key] for key in of_turns}
+        notes = json.loads(row["notes"]) if row["notes"] else {}
+        yield {**facts, "scores": scores, "notes": notes, "error": row["error"]}
+
+
+def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+    import polars as pl
+
+    for file in sorted(folder.glob("turns-*.parquet")):
+        yield from pl.read_parquet(file).iter_rows(named=True)
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], of_turns: Sequence[str], *, number: bool = False) -> pl.DataFrame:
+    import polars as pl
+
+    whole = {"line": pl.Int64, "number": pl.Int64}
+    names = (*(("number",) if number else ()), *FACTS)
+    schema: dict[str, Any] = {name: whole.get(name, pl.String) for name in names}
+    schema |= dict.fromkeys(of_turns, pl.Float64) | {"notes": pl.String}
+    return pl.DataFrame([[row[name] for name in schema] for row in rows], schema=schema, orient="row")

@@ -1,0 +1,113 @@
+"""A run, or a part of one: what it found, in a form that merges with the other parts into exactly the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from turnwise.dialogue import Row
+from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.shown import Shown
+from turnwise.engine.spool import Spool
+from turnwise.engine.summarise import Summary
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric
+from turnwise.verbs.problems import Problems
+from turnwise.verbs.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Which part of a run: number `index` of `count`, counted from 1. Dialogues and contexts stay together."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """The shard that `2/8` stands for."""
+        index, slash, count = text.partition("/")
+        if slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
+            return cls(int(index), int(count))
+        raise TurnwiseError(f"--shard: '{text}' is not I/N with I from 1 to N; write for example 2/8")
+
+    def has(self, row: Row, number: int) -> bool:
+        """Whether a row belongs to this shard."""
+        key = cluster_key(row.example) if row.example else number
+        return key % self.count == self.index - 1
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+@dataclass
+class Part:
+    """Everything that adds up over the rows of a run."""
+
+    metrics: dict[str, Metric]
+    models: dict[str, str] = field(default_factory=dict)
+    strict: bool = False
+    most: int | None = None
+    spool: Spool | None = None
+    interrupted: bool = False
+    judged: list[Judged] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.metrics)
+        self.problems = Problems(self.strict)
+        self.shown = Shown(list(self.metrics), self.most)
+        self.rows = self.bad = 0
+
+    def add(self, item: Judged) -> None:
+        """Count one judged row in."""
+        self.rows += 1
+        self.bad += item.row.example is None
+        self.problems.see_row(item.row, item.number)
+        self.problems.see_scores(item)
+        self.summary.add(item)
+        if self.spool is not None:
+            self.spool.add(item)
+        self._keep(item)
+
+    def _keep(self, item: Judged) -> None:
+        self.judged.append(item)
+        self.shown.see(self.judged)
+
+    def merge(self, other: Part) -> None:
+        """Add another part of the same run. Spools are not merged: they are read together."""
+        self.rows, self.bad = self.rows + other.rows, self.bad + other.bad
+        self.interrupted = self.interrupted or other.interrupted
+        self.summary.merge(other.summary)
+        self.problems.merge(other.problems)
+        together = sorted((*self.judged, *other.judged), key=lambda item: item.number)
+        self.judged, self.shown = [], Shown(list(self.metrics), self.most)
+        for item in together:
+            self._keep(item)
+
+    def result(self, *, seed: int) -> Result:
+        """The result of the rows so far."""
+        values = self.summary.system_values(seed=seed)
+        lines = [*self.problems.lines(), *(f"{v.system}: {v.note}: no value of {v.metric}" for v in values if v.note)]
+        left_out = self.rows - len(self.judged)
+        left_out_bad = self.bad - sum(item.row.example is None for item in self.judged)
+        return Result(
+            self.metrics,
+            self.judged,
+            values,
+            self.summary,
+            lines,
+            self.interrupted,
+            self.models,
+            left_out,
+            left_out_bad,
+            self.spool,
+        )
+
+
+def check_usable(name: str, part: Part) -> None:
+    """Say in one line why there is nothing to show."""
+    if not part.rows:
+        raise TurnwiseError(f"{name}: there is nothing to score; the input holds no rows")
+    if not part.summary.systems:
+        first: Sequence[str] = part.problems.bad_rows
+        raise TurnwiseError(f"none of the {part.rows} rows can be used; the first: {first[0]}")

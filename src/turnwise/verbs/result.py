@@ -1,0 +1,174 @@
+"""A scoring run's result: what it found, as frames, as one document, and in files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from turnwise.engine.local import Judged
+from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
+from turnwise.engine.summarise import Summary, SystemValue
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric
+from turnwise.metrics.registry import signature
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(repr=False)
+class Result:
+    """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures.
+
+    Of a large run only the turns that a report shows keep the tokens of their scores. Of a run that was not to be kept
+    in memory, `judged` is an even sample with both ends of every metric; all turns are then in `spool`.
+    """
+
+    metrics: dict[str, Metric]
+    judged: list[Judged]
+    system_values: list[SystemValue]
+    summary: Summary
+    problems: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    models: dict[str, str] = field(default_factory=dict)
+    left_out: int = 0
+    left_out_bad: int = 0
+    spool: Spool | None = None
+
+    def __repr__(self) -> str:
+        turns, systems = self.rows, len(self.summary.systems)
+        return f"<turnwise.Result: {turns} turns, {systems} systems, metrics {', '.join(self.metrics)}>"
+
+    def _repr_html_(self) -> str:
+        return self.systems._repr_html_()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there were, readable or not."""
+        return len(self.judged) + self.left_out
+
+    @property
+    def bad_rows(self) -> int:
+        """How many of them could not be read."""
+        return sum(item.row.error is not None for item in self.judged) + self.left_out_bad
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """One line per metric with all that determines its numbers."""
+        return {key: signature(key, metric, self.models.get(key, "")) for key, metric in self.metrics.items()}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every row of the input, in its order, as the JSON document has it."""
+        if self.spool is not None:
+            return self.spool.records()
+        if self.left_out:
+            raise TurnwiseError(f"{self.left_out:,} turns were not kept; give a folder for them")
+        of_turns = metrics_of_turns(self.metrics)
+        return (turn_record(item, of_turns) for item in self.judged)
+
+    @cached_property
+    def turns(self) -> pl.DataFrame:
+        """One row per input row, in input order, one column per metric."""
+        return turn_frame(self.records(), metrics_of_turns(self.metrics))
+
+    @cached_property
+    def systems(self) -> pl.DataFrame:
+        """One row per system and metric, with a 95 % interval."""
+        import polars as pl
+
+        floats = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "higher_is_better": pl.Boolean}
+        columns = ("system", "metric", "value", "low", "high", "n", "higher_is_better")
+        records = [{name: getattr(value, name) for name in columns} for value in self.system_values]
+        return pl.DataFrame(records, schema_overrides=floats, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise score --format json`."""
+        return {"signatures": self.signatures, "turns": list(self.records()), **self._above_turns()}
+
+    def _above_turns(self) -> dict[str, Any]:
+        by_system: dict[str, dict[str, Any]] = {}
+        for value in self.system_values:
+            by_system.setdefault(value.system, {})[value.metric] = _system_record(value)
+        return {
+            "dialogues": _means("dialogue_id", self.summary.dialogues.items()),
+            "groups": _means("group", self.summary.group_table()),
+            "systems": [{"system": system, "scores": scores} for system, scores in by_system.items()],
+        }
+
+    def write_json(self, out: TextIO) -> None:
+        """The same document, a turn at a time: it may be larger than the memory."""
+        out.write(f'{{"signatures": {_json(self.signatures)}, "turns": [')
+        for place, record in enumerate(self.records()):
+            out.write((", " if place else "") + _json(record))
+        out.write("], " + _json(self._above_turns()).removeprefix("{") + "\n")
+
+    def write_csv(self, out: TextIO) -> None:
+        """The turns as a table of comma-separated values."""
+        of_turns = metrics_of_turns(self.metrics)
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow([*FACTS, *of_turns, "notes"])
+        for record in self.records():
+            notes = "; ".join(f"{key}: {note}" for key, note in record["notes"].items())
+            table.writerow([*(record[name] for name in FACTS), *(record["scores"][key] for key in of_turns), notes])
+
+    def save(self, folder: str | Path) -> Path:
+        """Write result.json, turns.parquet, systems.csv and the charts into a folder."""
+        from turnwise.report.charts import write_charts
+
+        target = Path(folder)
+        check_targets(folder=target)
+        with (target / "result.json").open("w", encoding="utf-8") as file:
+            self.write_json(file)
+        write_turns(self.records(), metrics_of_turns(self.metrics), target / "turns.parquet")
+        self.systems.write_csv(target / "systems.csv")
+        write_charts(self, target / "charts")
+        return target
+
+    def report(self, path: str | Path, *, title: str | None = None) -> Path:
+        """Write the self-contained HTML report."""
+        from turnwise.report.page import write_report
+
+        check_targets(file=Path(path))
+        return write_report(self, Path(path), title=title)
+
+
+def check_targets(*, folder: Path | None = None, file: Path | None = None) -> None:
+    """Make sure, before any work is done, that results can be written where they are wanted."""
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            was_there = file.exists()
+            with file.open("a"):
+                pass
+            if not was_there:
+                file.unlink()
+    except OSError as problem:
+        place = folder if folder is not None and not folder.is_dir() else file
+        raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
+
+
+def _system_record(value: SystemValue) -> dict[str, Any]:
+    more = {"parts": dict(value.parts), "curve": value.curve, "note": value.note}
+    return {
+        "value": value.value,
+        "low": value.low,
+        "high": value.high,
+        "n": value.n,
+        "higher_is_better": value.higher_is_better,
+        **{name: fact for name, fact in more.items() if fact},
+    }
+
+
+def _means(name: str, table: Iterable[tuple[tuple[str, str], dict[str, float | None]]]) -> list[dict[str, Any]]:
+    return [{name: key, "system": system, "scores": scores} for (key, system), scores in table]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

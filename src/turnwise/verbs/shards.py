@@ -1,0 +1,116 @@
+"""Parts of a run in folders: written where they were scored, and put together again by `merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records
+from turnwise.engine.state import STATE, Saved, save_state
+from turnwise.engine.summarise import Summary
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import Metric
+from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import load_metric, signature
+from turnwise.verbs.config import composite_of, config_of
+from turnwise.verbs.part import Part, Shard, check_usable
+from turnwise.verbs.result import Result
+
+PART = "part"
+
+
+def save_part(part: Part, shard: Shard, folder: Path) -> None:
+    """Keep a part of a run; its turns are in its spool already."""
+    if part.spool is not None:
+        part.spool.flush()
+    about = {"shard": str(shard), **facts_of(part)}
+    state = {
+        "summary": part.summary.state(),
+        "problems": part.problems,
+        "judged": part.judged,
+        "counts": (part.rows, part.bad, part.interrupted),
+    }
+    save_state(folder, about, state, part.metrics)
+
+
+def facts_of(part: Part) -> dict[str, Any]:
+    """What all parts of one run have in common."""
+    configs = {k: config_of(m) if isinstance(m, CompositeMetric) else None for k, m in part.metrics.items()}
+    signatures = {key: signature(key, metric, part.models.get(key, "")) for key, metric in part.metrics.items()}
+    return {"metrics": configs, "models": part.models, "signatures": signatures}
+
+
+def load_part(saved: Saved, *, most: int | None) -> Part:
+    """A part of a run, as it was."""
+    metrics = metrics_in(saved.about)
+    state = saved.load(metrics)
+    part = Part(metrics, saved.about["models"], most=most)
+    part.summary = Summary.restored(metrics, state["summary"])
+    part.problems, part.judged = state["problems"], state["judged"]
+    part.rows, part.bad, part.interrupted = state["counts"]
+    return part
+
+
+def metrics_in(about: Mapping[str, Any]) -> dict[str, Metric]:
+    """The metrics of a part."""
+    return {
+        key: load_metric(key) if config is None else composite_of(config) for key, config in about["metrics"].items()
+    }
+
+
+class Spools(Spool):
+    """The turns of several parts, read together."""
+
+    def __init__(self, folders: Sequence[Path], of_turns: Sequence[str]) -> None:
+        self.folders, self.of_turns = list(folders), list(of_turns)
+
+    def flush(self) -> None:
+        """Everything has been written."""
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        return spooled_records(self.folders, self.of_turns)
+
+
+def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = None) -> Result:
+    """The result of a whole run from the folders of all its shards: exactly what one run would have given."""
+    parts = sorted((Saved(part_folder(folder)) for folder in folders), key=lambda saved: _index(saved))
+    if not parts:
+        raise TurnwiseError("nothing to merge; give the folders that 'turnwise score --shard I/N --out' wrote")
+    check_complete(parts)
+    whole = load_part(parts[0], most=most)
+    for saved in parts[1:]:
+        whole.merge(load_part(saved, most=most))
+    whole.spool = Spools([saved.folder for saved in parts], metrics_of_turns(whole.metrics))
+    check_usable(", ".join(map(str, folders)), whole)
+    return whole.result(seed=seed)
+
+
+def part_folder(folder: str | Path) -> Path:
+    """Where in an output folder the part is."""
+    inside = Path(folder) / PART
+    return inside if (inside / STATE).exists() else Path(folder)
+
+
+def check_complete(parts: Sequence[Saved]) -> None:
+    """Refuse parts of different runs, and a run that has gaps or doubles."""
+    first = parts[0]
+    count = Shard.parse(first.about["shard"]).count
+    for saved in parts[1:]:
+        if saved.about["signatures"] != first.about["signatures"]:
+            raise TurnwiseError(f"{saved.folder}: other metrics or models than in {first.folder}; score them alike")
+        if Shard.parse(saved.about["shard"]).count != count:
+            raise TurnwiseError(
+                f"{saved.folder}: shard {saved.about['shard']} and {first.folder}: shard {first.about['shard']} "
+                "are of different runs; score all shards with the same N"
+            )
+    found = [_index(saved) for saved in parts]
+    if twice := sorted({index for index in found if found.count(index) > 1}):
+        raise TurnwiseError(f"shard {twice[0]}/{count} is given twice; give each folder once")
+    if missing := sorted(set(range(1, count + 1)) - set(found)):
+        names = ", ".join(f"{index}/{count}" for index in missing[:5])
+        raise TurnwiseError(f"shard {names} is missing; score it, or give its folder too")
+
+
+def _index(saved: Saved) -> int:
+    return Shard.parse(saved.about["shard"]).index

@@ -1,0 +1,197 @@
+"""Parts of a run put together give exactly what one run gives: every number, every row, every message."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import turnwise as tw
+from turnwise.engine import totals
+from turnwise.models.protocols import Embed
+from turnwise.stats.exact import ExactSums
+from turnwise.verbs import evaluate as verb
+from turnwise.verbs.part import Shard
+from turnwise.verbs.shards import merge, save_part
+
+METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"
+WORDS = "tea rain yes no why not i you like the a piano cats dogs very much hm".split()
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+
+    def say(most: int) -> str:
+        return " ".join(rng.choices(WORDS, k=rng.randint(1, most)))
+
+    made: list[dict[str, Any]] = []
+    for number in range(count):
+        row: dict[str, Any] = {"id": str(number), "response": say(9), "context": [say(4)], "system": rng.choice("ab")}
+        if rng.random() < 0.8:
+            row["references"] = [say(9)]
+        if rng.random() < 0.5:
+            row["dialogue_id"] = f"d{rng.randrange(1 + count // 6)}"
+        if rng.random() < 0.4:
+            row["group"] = f"g{rng.randrange(1 + count // 9)}"
+        if rng.random() < 0.05:
+            row["response"] = ""
+        made.append(row)
+    made[0]["response"] = "so it begins"
+    return made
+
+
+def in_shards(data: Sequence[dict[str, Any]], count: int, folder: Path, metrics: str = METRICS) -> list[Path]:
+    folders = []
+    for index in range(1, count + 1):
+        shard, place = Shard(index, count), folder / f"{index}-of-{count}"
+        part = verb.score_part(list(data), metrics, shard=shard, spool=place, cache="off")
+        save_part(part, shard, place)
+        folders.append(place)
+    return folders
+
+
+@pytest.mark.parametrize(("count", "shards"), [(1, 1), (7, 3), (60, 2), (400, 5)])
+def test_merged_shards_equal_one_run(count: int, shards: int, tmp_path: Path) -> None:
+    data = rows(count, seed=count)
+    whole = tw.evaluate(data, METRICS, seed=3)
+    merged = merge(in_shards(data, shards, tmp_path)[::-1], seed=3)
+    assert merged.to_dict() == whole.to_dict()
+    assert merged.problems == whole.problems
+    assert merged.systems.equals(whole.systems)
+    assert merged.turns.equals(whole.turns)
+    assert [item.number for item in merged.judged] == list(range(count))
+    assert [item.row for item in merged.judged] == [item.row for item in whole.judged]
+
+
+def test_it_holds_with_more_clusters_and_grams_than_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "MOST_CLUSTERS", 16)
+    monkeypatch.setattr("turnwise.text.counts.MOST_NAMED", 4)
+    data = rows(300, seed=5)
+    whole = tw.evaluate(data, METRICS)
+    folders = in_shards(data, 4, tmp_path)
+    assert merge(folders).to_dict() == whole.to_dict()
+    monkeypatch.undo()
+    # The values themselves do not depend on how things are kept; only intervals see blocks in place of clusters.
+    apart = {(v.system, v.metric): v.value for v in tw.evaluate(data, METRICS).system_values}
+    assert {(v.system, v.metric): v.value for v in whole.system_values} == apart
+
+
+def test_vectors_of_whole_systems_come_back_in_the_order_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(requests: Any) -> dict[Any, Any]:
+        def vector(request: Embed) -> Any:
+            seed = sum(map(ord, f"{request.text}|{request.pair}"))
+            return np.random.default_rng(seed).normal(size=5).astype(np.float32)
+
+        return {request: vector(request) for request in requests}
+
+    monkeypatch.setattr(verb, "asker", lambda *_: ask)
+    data = [row | {"references": ["so do i"]} for row in rows(120, seed=8) if row["response"]]
+    whole = tw.evaluate(data, "fbd,prd[clusters=4],length")
+    merged = merge(in_shards(data, 3, tmp_path, "fbd,prd[clusters=4],length"))
+    assert whole.system_values[0].value is not None
+    assert merged.to_dict() == whole.to_dict()
+
+
+def test_a_gap_a_double_and_a_stranger_are_refused(tmp_path: Path) -> None:
+    data = rows(30)
+    folders = in_shards(data, 3, tmp_path / "one")
+    others = in_shards(data, 3, tmp_path / "other", "length")
+    with pytest.raises(tw.TurnwiseError, match="shard 2/3 is missing"):
+        merge([folders[0], folders[2]])
+    with pytest.raises(tw.TurnwiseError, match="shard 1/3 is given twice"):
+        merge([folders[0], *folders])
+    with pytest.raises(tw.TurnwiseError, match="other metrics"):
+        merge([folders[0], others[1], folders[2]])
+    with pytest.raises(tw.TurnwiseError, match="no part of a run"):
+        merge([tmp_path])
+    (folders[1] / "arrays.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(tw.TurnwiseError, match="damaged"):
+        merge(folders)
+
+
+def test_metrics_that_wait_for_the_whole_run_are_refused() -> None:
+    with pytest.raises(tw.TurnwiseError, match="--shard: usl-h:paper compares each response with the whole run"):
+        verb.score_part(rows(3), "usl-h:paper", shard=Shard(1, 2))
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_a_shard_is_i_of_n(text: str) -> None:
+    with pytest.raises(tw.TurnwiseError, match="--shard"):
+        Shard.parse(text)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), NUMBERS), max_size=40), st.randoms())
+@settings(max_examples=150)
+def test_sums_do_not_depend_on_order_and_are_rounded_once(pairs: list[tuple[int, float]], rng: random.Random) -> None:
+    first, second, all_ = ExactSums(5), ExactSums(5), ExactSums(5)
+    for sums, chosen in ((all_, pairs), (first, pairs[::2]), (second, pairs[1::2])):
+        shuffled = rng.sample(chosen, len(chosen))
+        sums.add(np.array([p for p, _ in shuffled], dtype=np.intp), np.array([v for _, v in shuffled], dtype=float))
+    first.add_sums(second, np.arange(5))
+    exact = [sum((Fraction(v) for p, v in pairs if p == place), Fraction()) for place in range(5)]
+    try:
+        expected = [float(value) for value in exact]
+    except OverflowError:
+        return
+    assert all_.values().tolist() == expected
+    assert first.values().tolist() == expected
+
+
+def test_infinite_values_add_up_as_they_are() -> None:
+    sums = ExactSums(2)
+    sums.add(np.array([0, 1, 1]), np.array([np.inf, 1.0, 2.0]))
+    assert sums.values().tolist() == [np.inf, 3.0]
+
+
+def test_the_document_is_the_same_written_bit_by_bit(tmp_path: Path) -> None:
+    result = tw.evaluate(rows(40), METRICS)
+    with (tmp_path / "r.json").open("w") as file:
+        result.write_json(file)
+    assert json.loads((tmp_path / "r.json").read_text()) == result.to_dict()
+
+
+def test_a_run_that_is_not_kept_has_the_same_result_and_a_sample_of_its_turns(tmp_path: Path) -> None:
+    data = rows(1500)
+    whole = tw.evaluate(data, "length,f1")
+    part = verb.score_part(data, "length,f1", most=300, spool=tmp_path / "turns", cache="off")
+    result = part.result(seed=0)
+    assert result.to_dict() == whole.to_dict()
+    assert (result.rows, result.bad_rows) == (1500, whole.bad_rows)
+    kept = {item.number for item in result.judged}
+    assert len(kept) == len(result.judged) <= 400
+    # Both ends of every metric are there, and the rest is even.
+    lengths = {item.number: item.scores["length"].value for item in whole.judged if item.row.example}
+    assert max(lengths, key=lambda number: (lengths[number], -number)) in kept
+    assert kept >= set(range(0, 1500, 32))
+    assert "charts and turns are of a sample" in result.report(tmp_path / "report.html").read_text()
+
+
+def test_the_command_scores_shards_and_merges_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from turnwise.cli import scoring
+
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows(50)))
+    for shard in ("1/2", "2/2"):
+        scoring.score(
+            [str(file)], "length,f1", {}, out=tmp_path / shard[0], report=None, form="table", seed=0, shard=shard
+        )
+    capsys.readouterr()
+    scoring.merge([tmp_path / "1", tmp_path / "2"], out=tmp_path / "all", report=None, form="json", seed=0)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == tw.evaluate(file, "length,f1").to_dict()
+    assert printed == json.loads((tmp_path / "all" / "result.json").read_text())
+    with pytest.raises(tw.TurnwiseError, match="add --out"):
+        scoring.score([str(file)], "length", {}, out=None, report=None, form="table", seed=0, shard="1/2")
