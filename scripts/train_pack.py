@@ -10,7 +10,8 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
-stages may take together; each gets its share. --parts splits the trained weights, less the word table that all trunks
+stages may take together; each gets its share. A stage goes on from its own earlier result in --bases with
+--options '{"nup": {"base": "nup"}}'. --parts splits the trained weights, less the word table that all trunks
 share, into files of that many MB, for carrying them between machines; `join` puts them together again.
 """
 
@@ -82,7 +83,7 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
     stage.pop("share")
     folders = [args.out, args.bases]
     for role in ("base", "teacher"):
-        if role in stage:
+        if stage.get(role):
             stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
     files = [f for f in sorted(args.data.glob("train/*.xz")) if not f.name.startswith(LEFT_OUT)]
     if name == "vup":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import platform
 import shutil
@@ -39,6 +40,7 @@ def train(config: Config) -> dict[str, Any]:
     card: dict[str, Any] = {
         "objective": config.objective,
         "base": config.base.name,
+        "started_from": _before(config),
         "data": _data(kept, held),
         "decontamination": {"checked_against": [p.name for p in config.evaluation], "removed": report.by_corpus()},
         "options": config.record() | {"learning_rate": config.rate},
@@ -49,6 +51,16 @@ def train(config: Config) -> dict[str, Any]:
     checkpoint.write_json(config.out / checkpoint.CARD, card)
     shutil.rmtree(config.out / "state", ignore_errors=True)
     return card
+
+
+def _before(config: Config) -> dict[str, Any] | None:
+    """What the base has been trained on by an earlier run, as far as its card says so."""
+    file = config.base / checkpoint.CARD
+    card = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    trained = card.get("training")
+    if not isinstance(trained, dict):
+        return None
+    return {"objective": card.get("objective"), "steps": trained.get("steps"), "seconds": trained.get("seconds")}
 
 
 def _data(kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> list[dict[str, Any]]:
