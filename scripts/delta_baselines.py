@@ -6,9 +6,11 @@ trained before is taken from the working folder.
 
 from __future__ import annotations
 
+import argparse
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -79,17 +81,23 @@ class Baselines:
 
         return score
 
+    def start(self) -> None:
+        """Train what the reading networks start from, if it was not yet."""
+        _ = self._thoughts
+
     def _fitted(self, name: str, negatives: Sequence[Kind]) -> Any:
         texts = Texts()
         training, validation = (
             self._pairs(texts, side, negatives, Random(f"{self._seed}:{number}"))
             for number, side in enumerate((self._kept, self._held))
         )
-        recipe = Recipe(weight_decay=1e-4, batch=128, patience=3, minutes=self._minutes, seed=self._seed)
+        recipe = Recipe(
+            weight_decay=1e-4, batch=256, patience=3, minutes=self._minutes, seed=self._seed, device=self._room.device
+        )
         model = self._model(name, texts, self._thoughts if name in READERS else None)
         fitted = fit(model, judge_loss, training.columns(), validation.columns(), recipe)
         logger.info("%s against %s: %s", name, "+".join(negatives), fitted.record())
-        return model
+        return model.to("cpu")
 
     def _model(self, name: str, texts: Texts, start: Thoughts | None) -> Any:
         if name in READERS:
@@ -123,8 +131,9 @@ class Baselines:
             words = texts.words(self._room.pack)
             model = seeded(self._seed, lambda: Thoughts(*words))
             recipe = Recipe(
-                learning_rate=2e-3, batch=96, patience=2, clip=5, minutes=2 * self._minutes, seed=self._seed
-            )
+                learning_rate=2e-3, batch=256, patience=2, clip=5, minutes=2 * self._minutes, seed=self._seed,
+                device=self._room.device,
+            )  # fmt: skip
             fitted = fit(model, neighbour_loss, training, validation, recipe)
             logger.info("neighbours: %s", fitted.record())
             file.write_bytes(pack_weights(weights_of(model), fineness=None))
@@ -137,14 +146,15 @@ class Baselines:
             "model_false": [tuple(one.generated.values()) for one in dialogues],
             "rand_back": [tuple(one.reworded.values()) for one in dialogues],
         }
-        filled = {kind: [n for n, pool in enumerate(of) if pool] for kind, of in pools.items()}
+        filled = {kind: [pool for pool in of if pool] for kind, of in pools.items()}
+        own = {kind: {n: i for i, n in enumerate(n for n, pool in enumerate(of) if pool)} for kind, of in pools.items()}
 
         def wrong(kind: Kind, number: int, place: int) -> str:
             if kind in CORRUPTIONS:
                 return dialogues[number].corrupted[kind][place]
-            # A dialogue without such responses of its own draws from all the others.
-            others = [*(n for n in filled[kind] if n != number), number]
-            return maude_random([pools[kind][n] for n in others], len(others) - 1, rng)
+            if number not in own[kind]:
+                return rng.choice(rng.choice(filled[kind]))
+            return maude_random(filled[kind], own[kind][number], rng)
 
         contexts, truth, found = [], [], []
         for number, one in enumerate(dialogues):
@@ -160,3 +170,32 @@ class Baselines:
 def _neighbours(texts: Texts, dialogues: Sequence[Sampled]) -> Columns:
     first = texts.add(turn for one in dialogues for turn in one.turns[:-1])
     return Columns({"first": first, "second": texts.add(turn for one in dialogues for turn in one.turns[1:])})
+
+
+def main() -> None:
+    """Train baselines against one set of negatives; maude_deltas.py then finds them in the working folder."""
+    from train_maude import dialogues
+
+    from turnwise.train.maude import SETS
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="ruber, infersent, bert-nli; none: where the first two start")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--models", help="a pack's folder; the bundled pack when left out")
+    parser.add_argument("--encoder", type=Path, help="the pack's encoder for torch, by encoder_to_torch.py")
+    parser.add_argument("--device", default="cpu", help="where torch runs: cpu or cuda")
+    parser.add_argument("--negatives", choices=SETS, default="all")
+    parser.add_argument("--minutes", type=float, default=2.0, help="the most that one may take")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    room = Room(args.data, args.work, args.models, encoder=args.encoder, device=args.device)
+    trainer = Baselines(room, *dialogues(room, "personachat"), minutes=args.minutes)
+    if not args.names:
+        trainer.start()
+    for name in args.names:
+        trainer.trained(name, SETS[args.negatives])
+
+
+if __name__ == "__main__":
+    main()

@@ -25,25 +25,38 @@ from turnwise.train.maude_data import Sampled, sample
 from turnwise.train.paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms
 from turnwise.train.utterances import VectorStore, encode_with
 
-# How many dialogues of each file; the tables' models see nothing but PersonaChat and what is like it.
+# At most so many dialogues of each file; the tables' models see nothing but PersonaChat and what is like it.
 PERSONACHAT: Mapping[str, int] = {
-    "dialogrpt_refs_personachat": 1900,
-    "msc_valid": 130,
-    "msc_test": 130,
-    "synthetic_personachat_test": 85,
-    "synthetic_personachat_valid": 85,
-    "personachat_xpersona_en_valid": 160,
+    "dialogrpt_refs_personachat": 2000,
+    "msc_valid": 2500,
+    "msc_test": 2500,
+    "synthetic_personachat_test": 300,
+    "synthetic_personachat_valid": 300,
+    "personachat_xpersona_en_valid": 300,
 }
 OPEN_DOMAIN: Mapping[str, int] = {
-    "dailydialog_train": 800,
-    "empatheticdialogues_train": 700,
-    "topicalchat_valid_freq": 70,
-    "topicalchat_valid_rare": 60,
-    "wizard_of_wikipedia_valid": 150,
+    "dailydialog_train": 8000,
+    "dailydialog_valid": 1000,
+    "empatheticdialogues_train": 6000,
+    "topicalchat_valid_freq": 600,
+    "topicalchat_valid_rare": 600,
+    "topicalchat_test_rare": 600,
+    "wizard_of_wikipedia_valid": 1000,
+    "wizard_of_wikipedia_test": 1000,
+    "wizard_of_internet_valid": 600,
+    "opendialkg_valid": 1300,
+    "commonsense_dialogues_valid": 1200,
+    "esconv_dev": 1500,
+    "mutual_train": 2500,
+    "dream_train": 1500,
 }
-# Every turn of a test dialogue is measured; of a training dialogue so many are corrupted and reworded.
-CORRUPTED_TURNS = 2
+CORPORA: Mapping[str, Mapping[str, int]] = {"personachat": PERSONACHAT, "open": OPEN_DOMAIN}
+# How many responses the language model writes to contexts of each, and how many turns of a dialogue are corrupted and
+# reworded (None: all of them, as of a test dialogue).
+REPLIES: Mapping[str, int] = {"personachat": 1000, "open": 700}
+CORRUPTED_TURNS: Mapping[str, int | None] = {"personachat": None, "open": 2}
 HELD_OUT = 0.1
+LONGEST_PROMPT = 64
 LONGEST_REPLY = 30
 
 
@@ -57,6 +70,9 @@ class Room:
     paraphraser: str = "wordnet"
     reading: Reading = field(default_factory=Reading)
     seed: int = 0
+    # A folder with the pack's encoder for torch (see encoder_to_torch.py), and where it runs.
+    encoder: Path | None = None
+    device: str = "cpu"
 
     @cached_property
     def pack(self) -> Pack:
@@ -66,10 +82,14 @@ class Room:
     @cached_property
     def store(self) -> VectorStore:
         """Vectors of utterances."""
+        layers, mark = "-".join(map(str, self.reading.layers)), self.pack.manifest.fingerprint(self.reading.role)[:8]
+        name = f"{self.reading.role}-{layers}-{self.reading.pooling}-{mark}"
+        if self.encoder is not None:
+            from turnwise.train.maude_trunk import encode_with_trunk
+
+            return VectorStore(encode_with_trunk(self.encoder, self.reading, device=self.device), name, self.work)
         model = self.pack.model(self.reading.role)
         assert isinstance(model, EncoderModel)
-        layers = "-".join(map(str, self.reading.layers))
-        name = f"{self.reading.role}-{layers}-{self.reading.pooling}-{model.fingerprint[:8]}"
         return VectorStore(encode_with(UtteranceEncoder(model.network, model.tokens, self.reading)), name, self.work)
 
     @cached_property
@@ -79,9 +99,9 @@ class Room:
         assert isinstance(model, CausalModel)
         return Writer(model)
 
-    def reply(self, context: Sequence[str]) -> str:
-        """The likeliest response, token by token."""
-        return self.writer.sample(prompt_text(context), most=LONGEST_REPLY).text
+    def reply(self, contexts: Sequence[Sequence[str]]) -> list[str]:
+        """The likeliest response to each context, token by token."""
+        return self.writer.greedy([prompt_text(context) for context in contexts], LONGEST_PROMPT, LONGEST_REPLY)
 
     def say_again(self) -> Paraphraser:
         """The paraphraser that was asked for."""
@@ -97,41 +117,52 @@ class Room:
         """Fingerprints of everything that is measured on."""
         return evaluation_fingerprints(sorted([*self.data.glob("human/*.jsonl"), *self.data.glob("test/*.xz")]))
 
-    def training(self, counts: Mapping[str, int], name: str, replies: int) -> tuple[list[Sampled], list[Sampled]]:
+    def training(self, name: str) -> tuple[list[Sampled], list[Sampled]]:
         """Dialogues to learn from and to validate on, none of which shares an utterance with what is tested."""
+        files = [self.work / f"{name}-{side}-{self.paraphraser}-{self.seed}.jsonl" for side in ("train", "valid")]
+        kept: list[Dialogue] = []
+        held: list[Dialogue] = []
+        if not all(file.is_file() for file in files):
+            kept, held = self._split(CORPORA[name])
+        corrupt, replies = CORRUPTED_TURNS[name], REPLIES[name]
+        return (
+            self._sampled(kept, files[0], replies, corrupt, restyle=0.6),
+            self._sampled(held, files[1], replies // 6, corrupt, restyle=0.6),
+        )
+
+    def _split(self, counts: Mapping[str, int]) -> tuple[list[Dialogue], list[Dialogue]]:
         kept: list[Dialogue] = []
         held: list[Dialogue] = []
         for corpus, count in counts.items():
-            file = self.data / "train" / f"{corpus}.jsonl.xz"
-            clean, report = decontaminate(read([file]), self.prints)
-            some = Random(f"{self.seed}:{corpus}").sample(clean, min(count, len(clean)))
+            clean, report = decontaminate(read([self.data / "train" / f"{corpus}.jsonl.xz"]), self.prints)
+            whole = without_beginnings([merge_runs(dialogue) for dialogue in clean])
+            some = Random(f"{self.seed}:{corpus}").sample(whole, min(count, len(whole)))
             print(f"{corpus}: {report.summary()}; {len(some)} taken", file=sys.stderr, flush=True)
-            learnt, validated = split([merge_runs(dialogue) for dialogue in some], HELD_OUT, self.seed)
+            learnt, validated = split(some, HELD_OUT, self.seed)
             kept += learnt
             held += validated
-        return (
-            self._sampled(kept, f"{name}-train", replies, CORRUPTED_TURNS, restyle=0.6),
-            self._sampled(held, f"{name}-valid", replies // 6, CORRUPTED_TURNS, restyle=0.6),
-        )
+        return kept, held
 
     def test(self, corpus: str, count: int, *, variants: bool = True) -> list[Sampled]:
         """Dialogues of a test file; without variants only for random utterances."""
         dialogues = read([self.data / "test" / f"{corpus}.jsonl.xz"])
         some = Random(f"{self.seed}:{corpus}").sample(dialogues, min(count, len(dialogues)))
-        return self._sampled(some, corpus, count if variants else 0, None if variants else 0, restyle=0.0)
+        file = self.work / f"{corpus}-{len(some)}-{variants}-{self.paraphraser}-{self.seed}.jsonl"
+        return self._sampled(some, file, count if variants else 0, None if variants else 0, restyle=0.0)
 
     def _sampled(
-        self, dialogues: Sequence[Dialogue], name: str, replies: int, corrupt: int | None, restyle: float
+        self, dialogues: Sequence[Dialogue], file: Path, replies: int, corrupt: int | None, restyle: float
     ) -> list[Sampled]:
-        file = self.work / f"{name}-{len(dialogues)}-{replies}-{self.paraphraser}-{self.seed}.jsonl"
+        """What was sampled before, or a new sample."""
         if not file.is_file():
-            rng = Random(f"{self.seed}:{name}")
+            rng = Random(f"{self.seed}:{file.stem}")
             order = list(dialogues)
             rng.shuffle(order)
             found = sample(
                 order, rng, corrupt=corrupt, say_again=self.say_again().say_again if corrupt != 0 else None,
                 reply=self.reply, replies=replies, restyle=restyle,
             )  # fmt: skip
+            self.work.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(".partial")
             partial.write_text("".join(json.dumps(one.record()) + "\n" for one in found), encoding="utf-8")
             partial.replace(file)
@@ -142,3 +173,13 @@ class Room:
     def vectors(self, dialogues: Iterable[Sampled]) -> tuple[Floats, dict[str, int]]:
         """The vectors of everything that is said in some dialogues."""
         return self.store.table(text for dialogue in dialogues for text in dialogue.texts())
+
+
+def without_beginnings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues that are not the beginning of another one, as some files hold a dialogue at each of its turns."""
+    found: list[Dialogue] = []
+    for dialogue in sorted(dialogues, key=lambda one: [turn.text for turn in one.turns], reverse=True):
+        # In this order a dialogue stands right after those that it is the beginning of.
+        if not found or found[-1].turns[: len(dialogue.turns)] != dialogue.turns:
+            found.append(dialogue)
+    return found

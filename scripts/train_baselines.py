@@ -25,9 +25,10 @@ from train_pack import LEFT_OUT, WEIGHTS
 from turnwise.engine.cache import Cache
 from turnwise.metrics.ruber import pooled_words
 from turnwise.models.export.heads import write_head
-from turnwise.models.heads_numpy import unpack_weights
+from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.protocols import Lookup
+from turnwise.models.utterances import Reading
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 from turnwise.train.baselines import (
     JUDGES,
@@ -115,7 +116,7 @@ def train(
     role: str, kept: list[Dialogue], held: list[Dialogue], args: argparse.Namespace, pack: Pack
 ) -> dict[str, Any]:
     """Train one role, write its files, and return what it scored on held-out dialogues."""
-    recipe = replace(RECIPES[role], minutes=args.minutes)
+    recipe = replace(RECIPES[role], minutes=args.minutes, device=args.device)
     if role == "skip-thought":
         weights, fitted, found = train_thoughts(kept, held, args.pairs, recipe, pack)
     else:
@@ -157,7 +158,7 @@ def train_judge(
         words = pairs.texts.words(pack)
         model: Judge = seeded(0, lambda: READERS[role](*words, start))
     else:
-        table = pairs.texts.vectors(pack, Cache(args.cache))
+        table = vectors_of(pairs.texts, pack, args)
         model = seeded(0, lambda: JUDGES[role](table))
     training: Any = pairs.training.columns()
     validation: Any = pairs.validation.columns()
@@ -171,6 +172,15 @@ def train_judge(
     return weights, fitted, {"loss": fitted.loss} | measured(model, pairs)
 
 
+def vectors_of(texts: Texts, pack: Pack, args: argparse.Namespace) -> Any:
+    """The encoder's vector of every text: by the pack itself, or by the same weights in torch."""
+    if args.encoder is None:
+        return texts.vectors(pack, Cache(args.cache))
+    from turnwise.train.maude_trunk import encode_with_trunk
+
+    return encode_with_trunk(args.encoder, Reading(layers=(LAYER,)), device=args.device)(texts.listed())
+
+
 def measured(model: Any, pairs: Pairs) -> dict[str, Any]:
     """How often the true response beats a uniformly drawn one on held-out dialogues, and each kind of wrong one."""
     validation, rng = pairs.validation, np.random.default_rng(7)
@@ -178,7 +188,7 @@ def measured(model: Any, pairs: Pairs) -> dict[str, Any]:
     others = validation.responses[np.where(order == np.arange(len(order)), order - 1, order)]
     columns = [validation.responses, others, *validation.wrong.T]
     rows = Columns({"context": validation.contexts, "responses": np.column_stack(columns)})
-    chances = predict(model, probabilities, rows, batch=256)
+    chances = predict(model, probabilities, rows, batch=256, device=str(model.table.device))
     wins = (chances[:, :1] > chances[:, 1:]).mean(axis=0)
     kinds = ("elsewhere", *(WRONG if validation.wrong.shape[1] else ()))
     right = ((chances[:, 0] > 0.5).mean() + (chances[:, 1] <= 0.5).mean()) / 2
@@ -219,6 +229,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--encoder", type=Path, help="the pack's encoder for torch, by encoder_to_torch.py")
+    parser.add_argument("--device", default="cpu", help="where torch runs: cpu or cuda")
     parser.add_argument("--models", help="a pack's folder; the bundled pack without it")
     parser.add_argument("--pairs", type=int, default=8000, help="how many responses are drawn to learn from")
     parser.add_argument("--minutes", type=float, default=6.0, help="the most that one role may take")

@@ -16,25 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from maude_corpora import OPEN_DOMAIN, PERSONACHAT, Room
+from maude_corpora import CORPORA, Room
 
 from turnwise.models.export.maude import save_head
+from turnwise.models.utterances import Reading
 from turnwise.train.heads import Recipe
 from turnwise.train.licences import licence_of
 from turnwise.train.maude import MODES, SETS, Options, train
 from turnwise.train.maude_data import Sampled
 from turnwise.train.maude_trunk import Trunk
 
-CORPORA: Mapping[str, Sequence[str]] = {"personachat": ["personachat"], "both": ["personachat", "open"]}
-COUNTS = {"personachat": PERSONACHAT, "open": OPEN_DOMAIN}
-# How many responses the language model writes for each set of dialogues.
-REPLIES = {"personachat": 400, "open": 120}
-RECIPE = Recipe(batch=32, epochs=40, patience=5, learning_rate=5e-4, weight_decay=0.01, clip=0.5)
+MIXES: Mapping[str, Sequence[str]] = {"personachat": ["personachat"], "both": ["personachat", "open"]}
+RECIPE = Recipe(batch=64, epochs=40, patience=6, learning_rate=1e-3, weight_decay=0.01, clip=0.5, decay=True)
 
 
 def dialogues(room: Room, corpora: str) -> tuple[list[Sampled], list[Sampled]]:
     """Dialogues to learn from, and to validate on."""
-    parts = [room.training(COUNTS[name], name, REPLIES[name]) for name in CORPORA[corpora]]
+    parts = [room.training(name) for name in MIXES[corpora]]
     kept, held = ([dialogue for part in parts for dialogue in part[side]] for side in (0, 1))
     return kept, held
 
@@ -57,7 +55,7 @@ def train_head(
         if trunk is None:
             raise SystemExit("error: an encoder that learns needs --trunk, a folder in the hub's layout")
         model, fitted = train(kept, held, options, recipe, encoder=Trunk.open(trunk, room.reading))
-    names = [corpus for name in CORPORA[corpora] for corpus in COUNTS[name]]
+    names = [corpus for name in MIXES[corpora] for corpus in CORPORA[name]]
     card = {
         "objective": "maude",
         "form": mode,
@@ -69,6 +67,7 @@ def train_head(
         "encoder": room.reading.role if options.frozen else "its own, trained with it",
         "options": options.record(),
         "training": fitted.record(),
+        "held_out": fitted.found,
         "versions": {"torch": torch.__version__},
     }
     save_head(model, room.reading, card, out)
@@ -82,8 +81,11 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder that keeps vectors between runs")
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--models", help="a pack's folder; the bundled pack when left out")
+    parser.add_argument("--encoder", type=Path, help="the pack's encoder for torch, by encoder_to_torch.py")
+    parser.add_argument("--device", default="cpu", help="where torch runs: cpu or cuda")
+    parser.add_argument("--layers", type=int, nargs="+", default=[3, 6], help="layers of the encoder that are read")
     parser.add_argument("--trunk", type=Path, help="folder of the encoder to train with the head, if frozen=false")
-    parser.add_argument("--corpora", choices=CORPORA, default="both")
+    parser.add_argument("--corpora", choices=MIXES, default="both")
     parser.add_argument("--negatives", choices=SETS, default="all")
     parser.add_argument("--mode", choices=MODES, default="recommended")
     parser.add_argument("--paraphraser", choices=("wordnet", "causal-lm", "back-translation"), default="wordnet")
@@ -92,10 +94,14 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     options = Options(**{"negatives": SETS[args.negatives]} | dict(MODES[args.mode]) | args.options)
-    room = Room(args.data, args.work, args.models, args.paraphraser)
-    recipe = Recipe(**vars(RECIPE) | args.recipe)
+    room = Room(
+        args.data, args.work, args.models, args.paraphraser,
+        reading=Reading(layers=tuple(args.layers)), encoder=args.encoder, device=args.device,
+    )  # fmt: skip
+    recipe = Recipe(**vars(RECIPE) | {"device": args.device} | args.recipe)
     card = train_head(room, args.corpora, options, recipe, args.out, args.mode, args.trunk)
-    print(json.dumps({"loss": card["training"]["loss"], "kept": card["training"]["kept"]}))
+    course = {key: card["training"][key] for key in ("loss", "kept", "epochs")}
+    print(json.dumps({"head": args.out.name} | course | card["held_out"]))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from turnwise.io.read import read_rows  # noqa: E402
 from turnwise.text.corrupt import word_drop, word_repeat  # noqa: E402
 from turnwise.train.dialogues import Dialogue, Turn  # noqa: E402
 from turnwise.train.maude import SETS, Options, nce  # noqa: E402
-from turnwise.train.maude_data import CORRUPTIONS, SEMANTICS, SYNTAX, Drawn, Sampled, sample  # noqa: E402
+from turnwise.train.maude_data import CORRUPTIONS, SEMANTICS, SYNTAX, Sampled, sample  # noqa: E402
+from turnwise.train.maude_draws import Drawn  # noqa: E402
 from turnwise.train.negatives import corrupt_context, maude_random  # noqa: E402
 
 TEXT = st.lists(st.sampled_from("i you have a dog cat no way tea".split()), min_size=1, max_size=9).map(" ".join)
@@ -112,9 +113,9 @@ def test_a_paraphrase_that_changes_nothing_is_none() -> None:
 def test_replies_are_written_for_some_contexts_only() -> None:
     asked: list[tuple[str, ...]] = []
 
-    def reply(context: tuple[str, ...]) -> str:
-        asked.append(context)
-        return "Fine, thanks."
+    def reply(contexts: list[tuple[str, ...]]) -> list[str]:
+        asked.extend(contexts)
+        return ["Fine, thanks."] * len(contexts)
 
     made = sample([talk(n) for n in range(5)], Random(0), reply=reply, replies=2)  # type: ignore[arg-type]
     written = [text for one in made for text in one.generated.values()]
@@ -127,7 +128,7 @@ def drawn(negatives: tuple[str, ...], **options: object) -> tuple[Drawn, dict[st
         [talk(n) for n in range(6)],
         Random(0),
         say_again=lambda texts: [f"again {text}" for text in texts],
-        reply=lambda context: f"written after {context[0]}",
+        reply=lambda contexts: [f"written after {context[0]}" for context in contexts],
         replies=6,
     )
     texts = list(dict.fromkeys(text for one in made for text in one.texts()))

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 from turnwise.errors import TurnwiseError  # noqa: E402
 from turnwise.train.heads import Recipe, evaluate, seeded  # noqa: E402
 from turnwise.train.maude import MODES, SETS, Maude, Options, batch_loss, train  # noqa: E402
-from turnwise.train.maude_data import Drawn, Sampled  # noqa: E402
+from turnwise.train.maude_data import Sampled  # noqa: E402
+from turnwise.train.maude_draws import Drawn  # noqa: E402
 
 WIDTH = 12
 SMALL: dict[str, Any] = {"down_size": 8, "hidden": 8, "dense": 12, "layers": 1}

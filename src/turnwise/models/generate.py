@@ -5,8 +5,10 @@ A text is read once; what its tokens leave behind is shared by all that continue
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Literal, get_args
 
 import numpy as np
@@ -141,6 +143,37 @@ class Writer:
             if step + 1 < most:
                 logits, past = self._network.advance(np.array([[token]], dtype=np.int64), past)
         return Written(self._text(written), total, most)
+
+    def greedy(self, texts: Sequence[str], longest: int, most: int = MOST_TOKENS, batch: int = 32) -> list[str]:
+        """The likeliest continuation of each text, token by token; of a text its last `longest` tokens are read."""
+        prompts = [self._prompt(text, most)[0] for text in texts]
+        prompts = [np.concatenate([ids[:1], ids[1:][-longest:]]) for ids in prompts]
+        written: list[tuple[int, ...]] = [()] * len(prompts)
+        # Texts of equal length are read together: nothing has to be filled up.
+        order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))
+        for _, group in groupby(order, key=lambda place: len(prompts[place])):
+            places = list(group)
+            for start in range(0, len(places), batch):
+                part = places[start : start + batch]
+                for place, ids in zip(part, self._likeliest(np.stack([prompts[p] for p in part]), most), strict=True):
+                    written[place] = ids
+        return [self._text(ids) for ids in written]
+
+    def _likeliest(self, ids: NDArray[np.int64], most: int) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = [()] * len(ids)
+        alive = np.arange(len(ids))
+        logits, past = self._network.advance(ids, None)
+        for step in range(most):
+            tokens = self._scores(logits, first=step == 0).argmax(axis=1)
+            on = ~np.isin(tokens, self._ends)
+            alive, tokens = alive[on], tokens[on]
+            for row, token in zip(alive.tolist(), tokens.tolist(), strict=True):
+                found[row] = (*found[row], token)
+            if not len(alive) or step + 1 == most:
+                break
+            past = self._network.select(past, np.flatnonzero(on))
+            logits, past = self._network.advance(tokens[:, None], past)
+        return found
 
     def beams(self, text: str, count: int, most: int = MOST_TOKENS) -> list[Written]:
         """The best continuations, likeliest average token first; fewer where the search finds no more."""

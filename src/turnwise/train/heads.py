@@ -103,6 +103,7 @@ def fit(
     optimizer = torch.optim.AdamW(_groups(model, recipe), weight_decay=recipe.weight_decay)
     steps, seconds = recipe.epochs * -(-len(training) // recipe.batch), 60 * (recipe.minutes or 0)
     began = time.monotonic()
+    until = None if recipe.minutes is None else began + seconds
 
     def passed(step: int) -> float:
         """How much of the run is over, by its epochs or its minutes."""
@@ -115,7 +116,7 @@ def fit(
     fitted, kept = Fitted(), _copy(model)
     for epoch in range(recipe.epochs):
         started = time.monotonic()
-        learnt = _epoch(model, loss, training, recipe, rng, optimizer, schedule)
+        learnt = _epoch(model, loss, training, recipe, rng, optimizer, schedule, until)
         found = evaluate(model, loss, validation, batch=recipe.batch, seed=recipe.seed, device=recipe.device)
         took = round(time.monotonic() - started, 2)
         row = {"training": round(learnt, 5), "validation": round(found, 5), "seconds": took}
@@ -123,8 +124,7 @@ def fit(
         logger.info("epoch %d: training %.4f, validation %.4f, %.1f s", epoch, learnt, found, took)
         if epoch == 0 or found < fitted.epochs[fitted.best]["validation"]:
             fitted, kept = Fitted(fitted.epochs, epoch), _copy(model)
-        late = recipe.minutes is not None and time.monotonic() - began > 60 * recipe.minutes
-        if late or epoch - fitted.best >= recipe.patience:
+        if (until is not None and time.monotonic() > until) or epoch - fitted.best >= recipe.patience:
             break
     model.load_state_dict(kept)
     model.eval()
@@ -139,9 +139,11 @@ def _epoch(
     rng: np.random.Generator,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
+    until: float | None,
 ) -> float:
-    """One pass in a new order; the mean loss on the way."""
+    """One pass in a new order, or as much of it as there is time for; the mean loss on the way."""
     model.train()
+    seen = 0
     order, total = rng.permutation(len(examples)), torch.zeros((), device=recipe.device)
     for start in range(0, len(order), recipe.batch):
         places = order[start : start + recipe.batch]
@@ -152,7 +154,10 @@ def _epoch(
         optimizer.step()
         schedule.step()
         total += cost.detach() * len(places)
-    return float(total) / len(order)
+        seen += len(places)
+        if until is not None and time.monotonic() > until:
+            break
+    return float(total) / seen
 
 
 def _groups(model: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:

@@ -232,14 +232,15 @@ def held_out(
     found: dict[str, dict[str, float]] = {}
     asked = [(SETS["all"], 0.0), (("rand_utt",), 1.0)]
     for negatives, reworded in asked:
-        rng, total, wins, count = np.random.default_rng(11), 0.0, 0.0, 0.0
+        rng = np.random.default_rng(11)
+        total, wins, count = torch.zeros(3, 1 + len(negatives), dtype=torch.float64, device=recipe.device)
         examples = Drawn(dialogues, table, index, negatives=negatives, reworded=reworded, device=recipe.device)
         for start in range(0, len(examples), recipe.batch):
             logits, present = model(examples.batch(np.arange(start, min(start + recipe.batch, len(examples))), rng))
             there, chance = present.double(), logits.sigmoid().double()
-            total = total + (chance * there).sum(dim=0)
-            wins = wins + ((chance[:, :1] > chance) * there).sum(dim=0)
-            count = count + there.sum(dim=0)
+            total += (chance * there).sum(dim=0)
+            wins += ((chance[:, :1] > chance) * there).sum(dim=0)
+            count += there.sum(dim=0)
         means, shares = (np.asarray((x / count).cpu()) for x in (total, wins))
         if reworded:
             found["paraphrase"] = {"delta": round(found["true"]["mean"] - float(means[0]), 4)}
