@@ -53,6 +53,8 @@ def collection(folder: Path) -> Iterator[tuple[str, ...]]:
         for row in csv.DictReader(file):
             level, statistic = LEVELS[row["level"]], STATISTICS[row["correlation"]]
             value = row["value"]
+            if not value:
+                continue
             yield COLLECTION, "", row["dataset"], level, "", row["metric"], statistic, value, ""
 
 

@@ -19,7 +19,10 @@ Look = Literal["points", "bars", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """A number that was computed here, or the reason why there is none. `how` names the metric as it is asked for."""
+    """A number that was computed here, or the reason why there is none. `how` names the metric as it is asked for.
+
+    `beside` is a published number to set it beside, in a table that is not itself a published one.
+    """
 
     value: float | None = None
     low: float | None = None
@@ -28,6 +31,7 @@ class Ours:
     how: str = ""
     why_not: str = ""
     notes: tuple[str, ...] = ()
+    beside: str = ""
 
 
 def ended(value: float | None, interval: Interval | None, n: int | None = None) -> Ours:
@@ -107,7 +111,7 @@ class TableSpec:
         absent = Ours(why_not=failed or self.otherwise)
         cells = [_beside(one, found.get(one.key, absent)) for one in printed]
         known = {one.key for one in printed}
-        cells += [Cell(key, ours) for key, ours in found.items() if key not in known]
+        cells += [Cell(key, ours, ours.beside or None) for key, ours in found.items() if key not in known]
         return Table(self.paper, self.number, self.title, self.down, self.across, tuple(cells), self.notes)
 
 

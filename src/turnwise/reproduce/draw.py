@@ -23,7 +23,7 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     groups = list(dict.fromkeys(str(row["group"]) for row in rows))
     colours = [light(name) for name in SYSTEMS]
     shades = [colours[place % len(colours)] for place in range(len(groups))]
-    look = alt.Legend(title=None, orient="top", columns=4) if len(groups) > 1 else None
+    look = alt.Legend(title=None, orient="top", columns=2, labelLimit=400) if len(groups) > 1 else None
     colour = alt.Color("group:N", scale=alt.Scale(domain=groups, range=shades), legend=look)
     panelled = any("panel" in row for row in rows)
     base = alt.Chart() if panelled else alt.Chart(data_of(rows), width=WIDTH, height=HEIGHT)
@@ -33,7 +33,9 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     sized = alt.layer(drawn, data=data_of(rows)).properties(width=WIDTH // 2, height=HEIGHT * 3 // 4)
     named = list(dict.fromkeys(row["panel"] for row in rows))
     faceted = sized.facet(alt.Facet("panel:N", sort=named, title=None), columns=3)
-    return styled(faceted.resolve_scale(x="independent"))  # type: ignore[no-any-return]
+    if figure.look != "bars":  # bars are dodged by a scale that panels must share
+        faceted = faceted.resolve_scale(x="independent")
+    return styled(faceted)  # type: ignore[no-any-return]
 
 
 def _layer(base: alt.Chart, figure: Figure, colour: alt.Color) -> Any:
@@ -41,7 +43,7 @@ def _layer(base: alt.Chart, figure: Figure, colour: alt.Color) -> Any:
 
     y = alt.Y("y:Q", title=figure.y, scale=alt.Scale(zero=figure.look == "bars"))
     if figure.look == "bars":
-        x = alt.X("x:N", title=figure.x, sort=None, axis=alt.Axis(labelAngle=-30, labelLimit=160))
+        x = alt.X("x:N", title=figure.x, sort=None, axis=alt.Axis(labelAngle=-30, labelLimit=160, labelOverlap=False))
         return base.mark_bar().encode(x=x, xOffset=alt.XOffset("group:N", sort=None), y=y, color=colour)
     x_scale = alt.X("x:Q", title=figure.x, scale=alt.Scale(zero=False))
     if figure.look == "lines":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from turnwise.dialogue import Example
 from turnwise.engine.ask import asker
@@ -24,6 +24,7 @@ from turnwise.verbs.evaluate import Result, evaluate
 from turnwise.verbs.metaevaluate import MetaRow, metaevaluate
 
 Meta = dict[tuple[str, str, str], MetaRow]
+T = TypeVar("T")
 PAPER_MODELS = "paper"
 PROBE = Example("Yes.", ("Hi!", "Tea?", "Is it?"), ("No.",), ("Tea is hot.",), group="g")
 
@@ -41,6 +42,7 @@ class Room:
     limit: int | None = None
     _meta: dict[tuple[str, tuple[str, ...], str], Meta] = field(default_factory=dict)
     _agreed: dict[str, list[AgreementRow]] = field(default_factory=dict)
+    _once: dict[str, Any] = field(default_factory=dict)
     _results: dict[tuple[str, tuple[str, ...]], Result] = field(default_factory=dict)
 
     # --- data ---------------------------------------------------------------------------------------------
@@ -83,6 +85,13 @@ class Room:
         units = [row.get("group") or row.get("context_id") or row["id"] for row in rows]
         kept = set(list(dict.fromkeys(units))[:limit])
         return self.derived(file.stem, (row for row, unit in zip(rows, units, strict=True) if unit in kept))
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Something that several tables need, made when first asked for."""
+        if name not in self._once:
+            self._once[name] = make()
+        found: T = self._once[name]
+        return found
 
     # --- models -------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from turnwise.reproduce.room import Room
 Told = Callable[[str], None]
 ALL = "all"
 # One module per paper; `all` makes them in this order.
-MODULES = ("usr", "holistic", "fbd")
+MODULES = ("usr", "usl_h", "holistic", "fbd", "leaderboard")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Reproduced:
 
     def counts(self) -> tuple[int, int, int]:
         """Published cells, how many of them have a number of ours, and how many of these are the same."""
-        published = [cell for table in self.tables for cell in table.cells if cell.published is not None]
+        published = [cell for table in self.tables for cell in table.cells if cell.published and not cell.ours.beside]
         filled = [cell for cell in published if cell.ours.value is not None]
         return len(published), len(filled), sum(cell.same for cell in filled)
 

@@ -1,0 +1,224 @@
+"""USL-H (Phy et al. 2020): Tables 1-7 and Figs. 2-4, on ratings of others that can be read as its three qualities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from turnwise.dialogue import Example, mean_rating
+from turnwise.engine.local import cluster_key
+from turnwise.errors import TurnwiseError
+from turnwise.metrics.uslh import compose
+from turnwise.reproduce.aspects import (
+    ASPECTS,
+    COMPOSED,
+    CORPORA,
+    OVERALL,
+    SENSIBLE,
+    SPECIFIC,
+    UNDERSTANDABLE,
+    mapped,
+    mapped_examples,
+    means,
+    weights,
+)
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
+from turnwise.reproduce.published import Key
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
+from turnwise.reproduce.usl_h_figures import group_bars, rater_bars, swap_bars
+from turnwise.stats.bootstrap import correlation_interval
+from turnwise.stats.correlation import pearson, spearman
+from turnwise.verbs.select import select
+
+EXAMPLES = "the texts of the paper's examples are not part of its release"
+VECTORS, ENCODER = "word vectors of the models in use", "the encoder of the models in use"
+HEAD = "a small network on the encoder of the models in use"
+SUB_METRICS: Mapping[str, Stands] = {
+    UNDERSTANDABLE: {
+        "Embedding Average": (Stand("embedding-average", VECTORS),),
+        "MLM-PPL": (Stand("mlm-ppl"),),
+        "BERTScore": (Stand("bertscore", ENCODER),),
+        "BERT-VUP": (Stand("vup"),),
+    },
+    SENSIBLE: {
+        "Vector Extrema": (Stand("vector-extrema", VECTORS),),
+        "EN-PONE": (Stand("pone", HEAD),),
+        "BERT-RUBER": (Stand("bert-ruber", HEAD),),
+        "BERT-NUP": (Stand("nup"),),
+    },
+    SPECIFIC: {
+        "Embedding Average": (Stand("embedding-average", VECTORS),),
+        "MLM-NCE": (Stand("mlm-nce"),),
+        "MLM-SLOR": (Stand("mlm-slor"),),
+        "MLM-Likelihood": (Stand("mlm-likelihood"),),
+    },
+}
+WHOLE: Stands = {
+    **{f"BLEU-{n}": (Stand(f"bleu-{n}"),) for n in (2, 3, 4)},
+    "METEOR": (Stand("meteor"),),
+    "ROUGE-L": (Stand("rouge-l"),),
+    "Embedding Average": (Stand("embedding-average", VECTORS),),
+    "Greedy Matching": (Stand("greedy-matching", VECTORS),),
+    "Vector Extrema": (Stand("vector-extrema", VECTORS),),
+    "BERTScore": (Stand("bertscore", ENCODER),),
+    "BERT-RUBER": (Stand("bert-ruber", HEAD),),
+    "EN-PONE": (Stand("pone", HEAD),),
+    "BERT-NUP": (Stand("nup"),),
+    "USL_S-A": (Stand("usl-a"),),
+    "USL_S-H": (Stand("usl-h"),),
+}
+EMPATHIC = "usl-h[likability=empathy]"
+RIVALS: Stands = {
+    "BERTScore": WHOLE["BERTScore"],
+    "BERT-RUBER": WHOLE["BERT-RUBER"],
+    "BERT-NUP": WHOLE["BERT-NUP"],
+    "USL_S-H": WHOLE["USL_S-H"],
+}
+
+
+def kappa_cells(room: Room) -> dict[Key, Ours]:
+    """Table 2, and the same with distances counted."""
+    cells = {}
+    for corpus in CORPORA:
+        for row in room.agreed(mapped(room, corpus)):
+            if row.method in ("kappa", "kappa-linear"):
+                key = Key(corpus, "human", row.quality, "Inter-annotator", row.method)
+                cells[key] = Ours(row.value, row.low, row.high, row.n_items)
+    return cells
+
+
+def human_cells(room: Room, corpus: str) -> dict[Key, Ours]:
+    """How far one rater agrees with the others."""
+    cells = {}
+    note = "each rater against the mean of the others; the paper does not say how it did"
+    for row in room.agreed(mapped(room, corpus)):
+        form, _, statistic = row.method.rpartition("-")
+        if form.startswith("leave-one-out"):
+            name = {"mean": "Human (Avg)", "max": "Human (Max)"}[form.rpartition("-")[2]]
+            key = Key(corpus, "human", row.quality, name, statistic)
+            cells[key] = Ours(row.value, row.low, row.high, row.n_items, notes=(note,))
+    return cells
+
+
+def sub_metric_cells(room: Room) -> dict[Key, Ours]:
+    """Table 3."""
+    cells: dict[Key, Ours] = {}
+    for corpus in CORPORA:
+        for quality, stands in SUB_METRICS.items():
+            cells |= correlations(room, corpus, mapped(room, corpus), stands, qualities={quality: quality})
+        cells |= {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in ASPECTS}
+    return cells
+
+
+def whole_cells(room: Room) -> dict[Key, Ours]:
+    """Table 4: the overall rating as it was given, and as the hierarchy composes it from the three."""
+    cells: dict[Key, Ours] = {}
+    for corpus in CORPORA:
+        stands: dict[str, Any] = {**WHOLE, **shipped("usr", "length")}
+        if fitted := weights(mapped_examples(room, corpus)):
+            alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
+            note = "weights through a softmax, as Fig. 2 has them, of this corpus"
+            stands["USL_S-A + Weighted"] = (Stand(f"usl-a[alphas={alphas}]", note),)
+            stands["USL_S-H + Weighted"] = (Stand(f"usl-h[alphas={alphas}]", note),)
+        both = {OVERALL: OVERALL, COMPOSED: COMPOSED}
+        cells |= correlations(room, corpus, mapped(room, corpus), stands, qualities=both)
+        cells |= {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in both}
+    return {key: ours for key, ours in cells.items() if key.statistic == "pearson" or key.quality == OVERALL}
+
+
+def _adding_up(shares: tuple[float, ...]) -> list[float]:
+    rounded = [round(share, 6) for share in shares]
+    return [*rounded[:-1], 1 - sum(rounded[:-1])]
+
+
+def rerank_cells(room: Room) -> dict[Key, Ours]:
+    """Table 5: what two metrics pick of the same candidates, judged by the ratings that the candidates have."""
+    corpus = "DailyDialog"
+    if why := room.lacking(EMPATHIC):
+        raise TurnwiseError(why)
+    cells: dict[Key, Ours] = {}
+    for name, ways in RIVALS.items():
+        key = Key(corpus, "human", "sensible and feeling-expressive", f"USL_E-H vs. {name}", "")
+        way, why = chosen(room, ways)
+        if way is None:
+            statistics = ("win_rate", "count_a_win", "count_b_win", "count_tie")
+            cells |= {key._replace(statistic=one): Ours(why_not=why) for one in statistics}
+            continue
+        found = select(
+            mapped(room, corpus), EMPATHIC, against=way.request,
+            seed=room.seed, models=room.models, device=room.device, cache=room.cache,
+        )  # fmt: skip
+        wins = [_won(pick.example, found.against.picks[context].example)
+                for context, pick in found.best.picks.items()
+                if found.against and context in found.against.picks]  # fmt: skip
+        first, second = wins.count(1), wins.count(-1)
+        counts = {"count_a_win": first, "count_b_win": second, "count_tie": wins.count(0)}
+        rate = first / (first + second) if first + second else None
+        cells[key._replace(statistic="win_rate")] = (
+            Ours(rate, n=len(wins), how=EMPATHIC) if rate is not None else Ours(why_not="no pick was rated higher")
+        )
+        cells |= {key._replace(statistic=one): Ours(float(count), n=len(wins)) for one, count in counts.items()}
+    return cells
+
+
+def _won(first: Example, second: Example) -> int:
+    left, right = (mean_rating(one.ratings.get(OVERALL, ())) or 0.0 for one in (first, second))
+    return (left > right) - (left < right)
+
+
+def composite_cells(room: Room) -> dict[Key, Ours]:
+    """Table 6: compositions of people's own three ratings against their overall one."""
+    names = {
+        "Arithmetic mean (human aspects)": ("A", (1 / 3, 1 / 3, 1 / 3)),
+        "Geometric mean (human aspects)": ("geometric", (1 / 3, 1 / 3, 1 / 3)),
+        "Harmonic mean (human aspects)": ("harmonic", (1 / 3, 1 / 3, 1 / 3)),
+        "USL_S-H (human aspects)": ("HS", (0.33, 0.33, 0.34)),
+    }
+    cells = {}
+    for corpus in CORPORA:
+        examples = mapped_examples(room, corpus)
+        table = means(examples)
+        whole = ~np.isnan(table).any(axis=1)
+        clusters = np.array([cluster_key(one) for one in examples])[whole]
+        u, s, l, overall = table[whole].T  # noqa: E741  (the paper's letters)
+        for name, (composition, alphas) in names.items():
+            composed = compose(u, s, l, composition, alphas)  # type: ignore[arg-type]
+            key = Key(corpus, "human", OVERALL, name, "spearman")
+            interval = correlation_interval(composed, overall, clusters, seed=room.seed)
+            cells[key] = ended(spearman(composed, overall).value, interval, len(overall))
+            cells[key._replace(statistic="pearson")] = Ours(pearson(composed, overall).value, n=len(overall))
+    return cells
+
+
+MAPPING = "; ".join(f"{corpus}: {of.file}, {of.said()}" for corpus, of in CORPORA.items())
+PAPER = Paper(
+    "usl-h",
+    "Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems",
+    (
+        TableSpec("usl-h", "1", "two candidates", lambda _: {}, otherwise=EXAMPLES, across=("corpus",)),
+        TableSpec("usl-h", "2", "how far raters agree", kappa_cells, down=("corpus", "quality"), across=("statistic",)),
+        TableSpec("usl-h", "3", "sub-metrics against the quality each stands for", sub_metric_cells,
+                  down=("quality", "metric"), across=("corpus", "statistic")),
+        TableSpec("usl-h", "4", "metrics against the overall rating", whole_cells,
+                  across=("corpus", "quality", "statistic")),
+        TableSpec(
+            "usl-h", "5", "picking the best of several responses", rerank_cells, across=("statistic",),
+            notes=("The paper had people vote between two picks of 100 generated candidates for feeling. Ours are "
+                   "picks of the rated responses of several systems to a context, and a pick wins by its overall "
+                   "rating: another question, answered without a new vote.",),
+        ),
+        TableSpec("usl-h", "6", "compositions of people's own ratings", composite_cells,
+                  across=("corpus", "statistic")),
+        TableSpec("usl-h", "7", "four examples", lambda _: {}, otherwise=EXAMPLES, across=("corpus",)),
+        FigureSpec("usl-h", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", rater_bars),
+        FigureSpec("usl-h", "Fig. 3", "mean score by what people say: (understandable, sensible, specific)", "bars",
+                   "group", "mean score", group_bars),
+        FigureSpec("usl-h", "Fig. 4", "one sub-metric in the place of which people stand", "bars",
+                   "taken from people", "Pearson with the overall rating", swap_bars),
+    ),
+    notes=("The paper's annotations are not public. Its tables are computed on ratings of others, each on 0 to 1. "
+           f"{MAPPING}. Where the paper prints DailyDialog, ours is the first of these.",),
+)  # fmt: skip
