@@ -73,6 +73,13 @@ app.command()(distances.normality)
 app.command()(again.reproduce)
 
 
+class Engines(StrEnum):
+    """What does the work."""
+
+    local = "local"
+    ray = "ray"
+
+
 class Levels(StrEnum):
     """At which level metrics are correlated with ratings."""
 
@@ -125,13 +132,26 @@ def score(
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Score one of N parts; 'turnwise merge' puts them together.")
     ] = None,
+    engine: Annotated[
+        Engines, typer.Option(help="Where the work is done: here, or on the Ray cluster that RAY_ADDRESS names.")
+    ] = Engines.local,
 ) -> None:
     """Score every response, dialogue and system of one or more files."""
     from turnwise.cli import scoring
 
     chosen = {"config": config, "corpus": corpus, "mapping": parse_map(map), "strict": strict}
     chosen |= {"models": models, "device": device.value, "cache": cache}
-    scoring.score(files, metrics, chosen, out=out, report=report, form=format.value, seed=seed, shard=shard)
+    scoring.score(
+        files,
+        metrics,
+        chosen,
+        out=out,
+        report=report,
+        form=format.value,
+        seed=seed,
+        shard=shard,
+        engine=engine.value,
+    )
 
 
 @app.command()

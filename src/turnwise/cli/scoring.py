@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnwise.verbs.result import Result
 
 # Rows of a run that stay in memory, for charts and the report; of more, an even sample does.
-MOST_KEPT, FEWEST_KEPT = 50_000, 5_000
+MOST_KEPT, FEWEST_KEPT = 20_000, 5_000
 
 
 def score(
@@ -30,8 +30,12 @@ def score(
     form: str,
     seed: int,
     shard: str | None,
+    engine: str = "local",
 ) -> None:
     """Score files and show what was found."""
+    if engine == "ray":
+        _score_on_cluster(files, metrics, options, out=out, report=report, form=form, seed=seed, shard=shard)
+        return
     from turnwise.verbs.evaluate import check_targets, name_of, score_part
     from turnwise.verbs.part import Shard, check_usable
     from turnwise.verbs.shards import PART, save_part
@@ -59,6 +63,41 @@ def score(
         _deliver(part.result(seed=seed), out=out, report=report, form=form)
     if mine is not None:
         show.note(f"shard {mine} is in {out}/; 'turnwise merge' puts all {mine.count} together")
+
+
+def _score_on_cluster(
+    files: Sequence[str],
+    metrics: str,
+    options: Mapping[str, Any],
+    *,
+    out: Path | None,
+    report: Path | None,
+    form: str,
+    seed: int,
+    shard: str | None,
+) -> None:
+    from turnwise.engine.state import STATE
+    from turnwise.io.remote import as_url, is_url, store
+    from turnwise.verbs.cluster import score_on_cluster
+    from turnwise.verbs.evaluate import check_targets
+    from turnwise.verbs.part import check_usable
+
+    if out is None:
+        raise TurnwiseError("--engine ray: workers leave what they find in a folder or address; add --out DIR")
+    if shard is not None:
+        raise TurnwiseError("--shard: the cluster shares the work out itself; leave --shard or --engine ray out")
+    away = is_url(out)
+    check_targets(folder=None if away else out, file=report)
+    with TemporaryDirectory() as name:
+        work = Path(name)
+        with show.progress("scoring partitions") as tick:
+            part = score_on_cluster(files, metrics, out, work=work / "parts", progress=tick, most=MOST_KEPT, **options)
+        check_usable(", ".join(files), part)
+        place = work / "result" if away else out
+        _deliver(part.result(seed=seed), out=place, report=report, form=form)
+        if away:
+            store(place, as_url(out), STATE)
+            show.note(f"results are at {as_url(out)}")
 
 
 def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, form: str, seed: int) -> None:

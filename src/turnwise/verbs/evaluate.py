@@ -10,7 +10,7 @@ from pathlib import Path
 
 from turnwise.dialogue import Example, Row
 from turnwise.engine.ask import answering, asker
-from turnwise.engine.local import Judged, judge_rows
+from turnwise.engine.local import Ask, Judged, judge_rows
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
@@ -27,6 +27,8 @@ from turnwise.verbs.result import check_targets as check_targets
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000
 FIELDS = ("context", "references", "facts", "group")
+
+Models = str | Path | None
 
 
 def evaluate(
@@ -88,34 +90,55 @@ def score_part(
 
     Every turn is written to the folder `spool`, where one is given.
     """
-    composite = load_config(config) if isinstance(config, str | Path) else config
     rows = rows_of(source, corpus=corpus, mapping=mapping)
     first = list(islice(rows, PEEK))
-    offered = offered_by(row.example for row in first if row.example)
-    chosen = choose_metrics(metrics, offered, offered_roles(models), composite)
-    waiting = metrics_that_wait(chosen)
+    chosen = metrics_for(first, metrics, config, models)
     if shard is not None:
-        refuse_waiting(waiting, "--shard")
+        refuse_waiting(chosen, "--shard")
     written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
-    part = Part(chosen, answering(models, chosen), strict, None if waiting else most, written)
+    part = Part(chosen, answering(models, chosen), strict, most, written)
+    numbered = enumerate(chain(first, rows))
+    mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
+    fill_part(part, mine, asker(models, device, cache), keep_when_interrupted, progress)
+    return part
+
+
+def metrics_for(
+    first: Iterable[Row], metrics: str | Iterable[str], config: str | Path | CompositeMetric | None, models: Models
+) -> dict[str, Metric]:
+    """The metrics that were asked for; what groups stand for is decided by the first rows of the input."""
+    composite = load_config(config) if isinstance(config, str | Path) else config
+    offered = offered_by(row.example for row in first if row.example)
+    return choose_metrics(metrics, offered, offered_roles(models), composite)
+
+
+def fill_part(
+    part: Part,
+    rows: Iterable[tuple[int, Row]],
+    ask: Ask,
+    keep_when_interrupted: bool = False,
+    progress: Iterator[None] | None = None,
+) -> None:
+    """Judge rows, each with its place in the whole run, and count them into a part."""
+    waiting = metrics_that_wait(part.metrics)
+    if waiting:
+        part.keep_all()
     numbers: deque[int] = deque()
 
-    def mine() -> Iterator[Row]:
-        for number, row in enumerate(chain(first, rows)):
-            if shard is None or shard.has(row, number):
-                numbers.append(number)
-                yield row
+    def noted() -> Iterator[Row]:
+        for number, row in rows:
+            numbers.append(number)
+            yield row
 
-    stream = judge_rows(mine(), chosen, asker(models, device, cache))
+    stream = judge_rows(noted(), part.metrics, ask)
     numbered = (replace(item, number=numbers.popleft()) for item in _ticking(stream, progress))
     try:
-        for item in _settled(numbered, waiting, strict=strict) if waiting else numbered:
+        for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
             part.add(item)
     except KeyboardInterrupt:
         if not keep_when_interrupted or not part.rows:
             raise
         part.interrupted = True
-    return part
 
 
 def metrics_that_wait(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -127,9 +150,9 @@ def metrics_that_wait(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     }
 
 
-def refuse_waiting(waiting: Iterable[str], option: str) -> None:
+def refuse_waiting(metrics: Mapping[str, Metric], option: str) -> None:
     """A metric that compares each response with all others cannot be computed on a part of them."""
-    if names := ", ".join(waiting):
+    if names := ", ".join(metrics_that_wait(metrics)):
         raise TurnwiseError(f"{option}: {names} compares each response with the whole run; score it without {option}")
 
 

@@ -58,6 +58,10 @@ class Part:
         self.shown = Shown(list(self.metrics), self.most)
         self.rows = self.bad = 0
 
+    def keep_all(self) -> None:
+        """Keep every row, however many they are."""
+        self.most, self.shown = None, Shown(list(self.metrics))
+
     def add(self, item: Judged) -> None:
         """Count one judged row in."""
         self.rows += 1

@@ -20,11 +20,11 @@ from turnwise.verbs.result import Result
 PART = "part"
 
 
-def save_part(part: Part, shard: Shard, folder: Path) -> None:
-    """Keep a part of a run; its turns are in its spool already."""
+def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | None = None) -> None:
+    """Keep a part of a run; its turns are in its spool already. `more` are further facts about it."""
     if part.spool is not None:
         part.spool.flush()
-    about = {"shard": str(shard), **facts_of(part)}
+    about = {"shard": str(shard), **facts_of(part.metrics, part.models), **(more or {})}
     state = {
         "summary": part.summary.state(),
         "problems": part.problems,
@@ -34,11 +34,11 @@ def save_part(part: Part, shard: Shard, folder: Path) -> None:
     save_state(folder, about, state, part.metrics)
 
 
-def facts_of(part: Part) -> dict[str, Any]:
+def facts_of(metrics: Mapping[str, Metric], models: Mapping[str, str]) -> dict[str, Any]:
     """What all parts of one run have in common."""
-    configs = {k: config_of(m) if isinstance(m, CompositeMetric) else None for k, m in part.metrics.items()}
-    signatures = {key: signature(key, metric, part.models.get(key, "")) for key, metric in part.metrics.items()}
-    return {"metrics": configs, "models": part.models, "signatures": signatures}
+    configs = {k: config_of(m) if isinstance(m, CompositeMetric) else None for k, m in metrics.items()}
+    signatures = {key: signature(key, metric, models.get(key, "")) for key, metric in metrics.items()}
+    return {"metrics": configs, "models": dict(models), "signatures": signatures}
 
 
 def load_part(saved: Saved, *, most: int | None) -> Part:
@@ -74,7 +74,14 @@ class Spools(Spool):
 
 def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = None) -> Result:
     """The result of a whole run from the folders of all its shards: exactly what one run would have given."""
-    parts = sorted((Saved(part_folder(folder)) for folder in folders), key=lambda saved: _index(saved))
+    whole = merged([part_folder(folder) for folder in folders], most=most)
+    check_usable(", ".join(map(str, folders)), whole)
+    return whole.result(seed=seed)
+
+
+def merged(folders: Sequence[Path], *, most: int | None = None) -> Part:
+    """All parts of a run as one."""
+    parts = sorted(map(Saved, folders), key=_index)
     if not parts:
         raise TurnwiseError("nothing to merge; give the folders that 'turnwise score --shard I/N --out' wrote")
     check_complete(parts)
@@ -82,8 +89,7 @@ def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = No
     for saved in parts[1:]:
         whole.merge(load_part(saved, most=most))
     whole.spool = Spools([saved.folder for saved in parts], metrics_of_turns(whole.metrics))
-    check_usable(", ".join(map(str, folders)), whole)
-    return whole.result(seed=seed)
+    return whole
 
 
 def part_folder(folder: str | Path) -> Path:

@@ -1,0 +1,172 @@
+"""Files at addresses (s3://, gs://, file:// and whatever else pyarrow knows): listed, fetched and stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from turnwise.errors import TurnwiseError
+from turnwise.io.source import ARCHIVES, FORMATS, resolve
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+CHUNK = 1 << 22
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/]|/)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file, wherever it is, as it was when it was listed."""
+
+    address: str
+    size: int
+    changed: int
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return PurePosixPath(self.address).name
+
+
+def is_url(address: str | Path) -> bool:
+    """Whether something is an address and not a path; a single letter before the colon is a drive.
+
+    >>> is_url("s3://bucket/chats"), is_url("chats.jsonl"), is_url(Path("gs://bucket/chats"))
+    (True, False, True)
+    """
+    return _URL.match(str(address)) is not None
+
+
+def as_url(address: str | Path) -> str:
+    """The address as it was typed: a path folds the slashes of an address into one.
+
+    >>> as_url(Path("s3://bucket/chats")), as_url("file:///tmp/chats")
+    ('s3://bucket/chats', 'file:///tmp/chats')
+    """
+    scheme, colon, rest = str(address).partition(":")
+    return f"{scheme}{colon}//{'/' if scheme.lower() == 'file' else ''}{rest.lstrip('/')}"
+
+
+def places(requests: list[str]) -> list[Place]:
+    """The files that paths, folders, globs and addresses of these stand for, in order."""
+    return [place for request in requests for place in (_at(request) if is_url(request) else _local(request))]
+
+
+def fetch(place: Place, into: Path, start: int = 0, size: int | None = None, before: bytes = b"") -> Path:
+    """A copy of a file, or of a part of it with something put before, under its own name."""
+    target = into / place.name
+    with _said(place.address), target.open("wb") as out:
+        out.write(before)
+        filesystem, path = _open(place.address)
+        with filesystem.open_input_file(path) as file:
+            file.seek(start)
+            left = place.size - start if size is None else size
+            while left > 0 and (chunk := file.read(min(CHUNK, left))):
+                out.write(chunk)
+                left -= len(chunk)
+    return target
+
+
+def blocks(place: Place) -> Iterator[bytes]:
+    """A file's bytes, some at a time."""
+    with _said(place.address):
+        filesystem, path = _open(place.address)
+        with filesystem.open_input_file(path) as file:
+            while chunk := file.read(CHUNK):
+                yield bytes(chunk)
+
+
+def store(folder: Path, address: str, last: str) -> None:
+    """Copy the files of a folder to an address; the one called `last` comes last and says that all are there."""
+    with _said(address):
+        filesystem, path = _open(address)
+        filesystem.create_dir(path, recursive=True)
+        # What says that all is there must not speak of an earlier run.
+        if filesystem.get_file_info(f"{path}/{last}").is_file:
+            filesystem.delete_file(f"{path}/{last}")
+        for file in sorted(folder.rglob("*"), key=lambda file: (file.name == last, file)):
+            target = f"{path}/{file.relative_to(folder).as_posix()}"
+            if file.is_dir():
+                filesystem.create_dir(target, recursive=True)
+            else:
+                with file.open("rb") as content, filesystem.open_output_stream(target) as out:
+                    while chunk := content.read(CHUNK):
+                        out.write(chunk)
+
+
+def retrieve(address: str, into: Path) -> bool:
+    """Copy what is stored at an address into a folder; says whether there is anything."""
+    with _said(address):
+        filesystem, path = _open(address)
+        selector = _fs().FileSelector(path, allow_not_found=True)
+        found = [info for info in filesystem.get_file_info(selector) if info.is_file]
+        for info in found:
+            into.mkdir(parents=True, exist_ok=True)
+            with filesystem.open_input_stream(info.path) as content, (into / info.base_name).open("wb") as out:
+                while chunk := content.read(CHUNK):
+                    out.write(chunk)
+        return bool(found)
+
+
+def _local(request: str) -> list[Place]:
+    found = []
+    for source in resolve([request]):
+        if source.path is None:
+            raise TurnwiseError("standard input cannot be shared out to workers; give files or addresses")
+        known = source.path.stat()
+        found.append(Place(str(source.path), known.st_size, known.st_mtime_ns))
+    return found
+
+
+def _at(request: str) -> list[Place]:
+    with _said(request):
+        filesystem, path = _open(request)
+        kind = filesystem.get_file_info(path)
+        if kind.is_file:
+            infos = [kind]
+        else:
+            folder, _, pattern = (path, "", "*") if kind.type == _fs().FileType.Directory else path.rpartition("/")
+            inside = filesystem.get_file_info(_fs().FileSelector(folder, allow_not_found=True))
+            infos = [info for info in inside if info.is_file and _wanted(info.base_name, pattern)]
+        scheme = request.partition(":")[0]
+        found = [Place(as_url(f"{scheme}://{info.path}"), info.size, info.mtime_ns or 0) for info in infos]
+    if not found:
+        raise TurnwiseError(f"{request}: no file there can be read; check the address")
+    return sorted(found, key=lambda place: place.address)
+
+
+def _wanted(name: str, pattern: str) -> bool:
+    suffixes = [suffix for suffix in Path(name).suffixes if suffix.lower() not in ARCHIVES]
+    readable = bool(suffixes) and suffixes[-1].lower() in FORMATS
+    return fnmatchcase(name, pattern) and not name.startswith((".", "_")) and (readable or pattern != "*")
+
+
+def _open(address: str) -> tuple[fs.FileSystem, str]:
+    if is_url(address):
+        filesystem, path = _fs().FileSystem.from_uri(address)
+        return filesystem, path
+    return _fs().LocalFileSystem(), str(Path(address).absolute())
+
+
+def _fs() -> Any:
+    try:
+        from pyarrow import fs
+    except ImportError:
+        raise TurnwiseError("addresses need the package pyarrow: pip install 'turnwise[ray]'") from None
+    return fs
+
+
+@contextmanager
+def _said(address: str) -> Iterator[None]:
+    """A problem with an address in one clear line."""
+    try:
+        yield
+    except (OSError, ValueError, NotImplementedError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise TurnwiseError(f"{address}: cannot be used ({reason}); check the address and your access to it") from None

@@ -1,0 +1,194 @@
+"""`--engine ray`: a run shared out over the workers of a Ray cluster, partition by partition.
+
+Every partition leaves a folder: its turns as Parquet, and what they add up to. A partition that has left its folder is
+not scored again, so a run that was stopped goes on where it was; a partition whose worker died is scored by another.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from turnwise.engine.ask import answering, asker
+from turnwise.engine.spool import Spool, metrics_of_turns
+from turnwise.engine.state import STATE, Saved
+from turnwise.errors import TurnwiseError
+from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
+from turnwise.io.remote import as_url, is_url, places, retrieve, store
+from turnwise.metrics.composite import CompositeMetric
+from turnwise.verbs.evaluate import PEEK, fill_part, metrics_for, refuse_waiting
+from turnwise.verbs.part import Part, Shard
+from turnwise.verbs.shards import facts_of, merged, metrics_in, save_part
+
+FOLDER = "partitions"
+# Rows of a partition that are kept for the report's charts and turns.
+KEPT_OF_EACH = 500
+# Places in the run: a partition may have up to so many rows.
+ROWS = 2**32
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker is told: plain data, so that it travels."""
+
+    facts: Mapping[str, Any]
+    out: str
+    count: int
+    corpus: str | None
+    mapping: Mapping[str, str]
+    strict: bool
+    models: str | None
+    device: str
+    cache: str | None
+
+    def folder(self, index: int) -> str:
+        """Where a partition leaves what it found."""
+        return f"{self.out.rstrip('/')}/{FOLDER}/{index:05d}-of-{self.count:05d}"
+
+
+class Scorer:
+    """Scores partitions. One lives on each worker, and opens the models once."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.metrics = metrics_in(job.facts)
+        self.ask = asker(job.models, job.device, job.cache)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Score the partitions of a batch; what comes back says only which and how many rows."""
+        import json
+
+        found: dict[str, list[int]] = {"index": [], "rows": []}
+        for index, facts in zip(batch["index"].tolist(), batch["partition"].tolist(), strict=True):
+            found["index"].append(index)
+            found["rows"].append(self.score(index, Partition.from_dict(json.loads(facts))))
+        return dict(found)
+
+    def score(self, index: int, partition: Partition) -> int:
+        """Score one partition into its folder."""
+        job = self.job
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            spool = Spool(folder, metrics_of_turns(self.metrics))
+            part = Part(self.metrics, dict(job.facts["models"]), job.strict, KEPT_OF_EACH, spool)
+            rows = partition.rows(corpus=job.corpus, mapping=job.mapping)
+            fill_part(part, enumerate(rows, (index - 1) * ROWS), self.ask)
+            # Who scored it: where a partition is slow or wrong, that is the first thing to ask.
+            worker = {"host": socket.gethostname(), "pid": os.getpid()}
+            save_part(part, Shard(index, job.count), folder, {"partition": partition.to_dict(), "worker": worker})
+            store(folder, job.folder(index), STATE)
+            return part.rows
+
+
+def score_on_cluster(
+    sources: Sequence[str],
+    metrics: str | Iterable[str],
+    out: str | Path,
+    *,
+    work: Path,
+    config: str | Path | CompositeMetric | None = None,
+    corpus: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    strict: bool = False,
+    models: str | None = None,
+    device: str = "auto",
+    cache: str | None = None,
+    progress: Iterator[None] | None = None,
+    most: int | None = None,
+    workers: int | None = None,
+    partition_bytes: int = PARTITION_BYTES,
+) -> Part:
+    """Score files on a Ray cluster. `out` is a folder or an address that every worker reaches; `work` is our own."""
+    cut = [
+        part for place in places(list(sources)) for part in partitions(place, whole=bool(corpus), most=partition_bytes)
+    ]
+    first = islice(chain.from_iterable(part.rows(corpus=corpus, mapping=mapping) for part in cut), PEEK)
+    chosen = metrics_for(list(first), metrics, config, models)
+    refuse_waiting(chosen, "--engine ray")
+    where = as_url(out) if is_url(out) else str(Path(out).absolute())
+    facts = facts_of(chosen, answering(models, chosen))
+    job = Job(facts, where, len(cut), corpus, dict(mapping or {}), strict, models, device, cache)
+    numbered = dict(enumerate(cut, 1))
+    done = {index: _finished(job, index, part, work) for index, part in numbered.items()}
+    todo = {index: part for index, part in numbered.items() if not done[index]}
+    for _ in range(len(cut) - len(todo)):
+        _tick(progress)
+    if todo:
+        for _ in _run(job, todo, workers):
+            _tick(progress)
+    folders = [_brought(job.folder(index), work) for index in numbered]
+    if gone := next((folder for folder in folders if not (folder / STATE).exists()), None):
+        raise TurnwiseError(f"{gone.name}: a partition was not scored; run the same command again to finish")
+    return merged(folders, most=most)
+
+
+def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterator[dict[str, Any]]:
+    """Have partitions scored; a worker that dies is replaced, and its partition is scored again."""
+    import json
+
+    ray = _ray()
+    if not ray.is_initialized():
+        # RAY_ADDRESS names a cluster; without it one is started here.
+        ray.init(log_to_driver=False, include_dashboard=False if "RAY_ADDRESS" not in os.environ else None)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    items = [{"index": index, "partition": json.dumps(part.to_dict())} for index, part in todo.items()]
+    available = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    size = min(len(items), workers or available)
+    scored = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+        Scorer,
+        fn_constructor_args=(job,),
+        batch_size=1,
+        batch_format="numpy",
+        compute=ray.data.ActorPoolStrategy(size=size),
+        num_gpus=1 if job.device == "cuda" else 0,
+        # Without end, which is Ray Data's own habit too; here it is what "nothing is lost" rests on.
+        ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": -1},
+    )
+    try:
+        yield from scored.iter_rows()
+    except ray.exceptions.RayError as problem:
+        cause = getattr(problem, "cause", None)
+        if isinstance(cause, TurnwiseError):
+            raise TurnwiseError(str(cause)) from None
+        reason = " ".join(str(problem).split())[-300:]
+        raise TurnwiseError(f"--engine ray: {reason}; run the same command again to go on where it stopped") from None
+
+
+def _finished(job: Job, index: int, partition: Partition, work: Path) -> bool:
+    """Whether an earlier run has left just this partition, scored by the same metrics and models."""
+    folder = _brought(job.folder(index), work)
+    if not (folder / STATE).exists():
+        return False
+    about = Saved(folder).about
+    same = all(about[name] == job.facts[name] for name in ("metrics", "models", "signatures"))
+    return same and about["partition"] == partition.to_dict()
+
+
+def _brought(folder: str, work: Path) -> Path:
+    """The folder itself, or a copy here of one that is elsewhere."""
+    if not is_url(folder):
+        return Path(folder)
+    copy = work / folder.rpartition("/")[2]
+    if not (copy / STATE).exists():
+        retrieve(folder, copy)
+    return copy
+
+
+def _tick(progress: Iterator[None] | None) -> None:
+    if progress is not None:
+        next(progress)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise TurnwiseError("--engine ray needs the package ray: pip install 'turnwise[ray]'") from None
+    return ray
