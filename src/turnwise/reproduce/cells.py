@@ -54,7 +54,8 @@ class Cell:
         """Whether ours is the published number to every digit that was printed."""
         if self.published is None or self.ours.value is None:
             return False
-        decimals = len(self.published.partition(".")[2])
+        # Some tables came to us without the zeros at the end of their numbers.
+        decimals = max(len(self.published.partition(".")[2]), 2)
         return f"{self.ours.value:.{decimals}f}" == f"{float(self.published):.{decimals}f}"
 
 

@@ -15,7 +15,7 @@ from turnwise.reproduce.room import Room
 Told = Callable[[str], None]
 ALL = "all"
 # One module per paper; `all` makes them in this order.
-MODULES = ("usr", "usl_h", "holistic", "fbd", "leaderboard")
+MODULES = ("usr", "usl_h", "maude", "holistic", "fbd", "leaderboard")
 
 
 @dataclass(frozen=True)

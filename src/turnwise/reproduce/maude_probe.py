@@ -1,0 +1,104 @@
+"""MAUDE's Appendix A: can one tell from two utterances how far a conversation has got? And scores along a dialogue."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.protocols import Embed
+from turnwise.reproduce.cells import Ours
+from turnwise.reproduce.lda import Floats, discriminant
+from turnwise.reproduce.maude_variants import TRUE, Pairs, turns_of
+from turnwise.reproduce.published import Key
+from turnwise.reproduce.room import Room
+from turnwise.text.corrupt import word_order
+
+PROBED = {
+    "PersonaChat": "personachat_valid",
+    "DailyDialog": "dailydialog_test",
+    "Frames": "frames_train",
+    "MultiWOZ": "multiwoz_test",
+}
+BINS = 5
+DIALOGUES, SHORTEST = 80, 6
+DRAWN = 250
+SHOWN_DIALOGUES = 3
+
+
+def _points(room: Room, file: str) -> tuple[Floats, Any, Any]:
+    """Vectors of neighbouring utterances, the bin of each pair, and its dialogue."""
+
+    def make() -> tuple[Floats, Any, Any]:
+        if "encoder" not in room.roles:
+            raise TurnwiseError("the models in use have no 'encoder'")
+        most = DIALOGUES if room.limit is None else max(room.limit, 2 * BINS)
+        dialogues = [turns for turns in turns_of(room, file, 4 * most) if len(turns) >= SHORTEST][:most]
+        places = [(number, i) for number, turns in enumerate(dialogues) for i in range(len(turns) - 1)]
+        asked = [Embed(dialogues[number][i], dialogues[number][i + 1]) for number, i in places]
+        answers = room.ask(asked)
+        vectors = np.stack([np.asarray(answers[one], dtype=np.float64) for one in asked])
+        # The mean of the two places, counted from 1, as a share of the dialogue's length.
+        times = np.array([(i + 1.5) / len(dialogues[number]) for number, i in places])
+        return vectors, np.minimum((times * BINS).astype(np.intp), BINS - 1), np.array([n for n, _ in places])
+
+    return room.once(f"pairs of {file}", make)
+
+
+def accuracy_cells(room: Room) -> dict[Key, Ours]:
+    """How often the right fifth of a dialogue is named, for dialogues that the directions were not learnt from."""
+    cells = {}
+    for corpus, file in PROBED.items():
+        vectors, bins, dialogues = _points(room, file)
+        held = dialogues % 2 == 1
+        key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
+        if len(np.unique(bins[~held])) < BINS or not held.any():
+            cells[key] = Ours(why_not="there are too few dialogues")
+            continue
+        found = discriminant(vectors[~held], bins[~held])
+        hits = found.nearest(vectors[held]) == bins[held]
+        cells[key] = Ours(float(hits.mean()), n=len(hits))
+        chance = np.bincount(bins[held]).max() / held.sum()
+        cells[key._replace(metric="always the commonest fifth")] = Ours(float(chance), n=len(hits))
+    return cells
+
+
+def scatter(room: Room) -> list[dict[str, Any]]:
+    """The picture: pairs along the first two directions, coloured by how far the dialogue has got."""
+    rows = []
+    for corpus, file in PROBED.items():
+        vectors, bins, _ = _points(room, file)
+        places = discriminant(vectors, bins).project(vectors)
+        some = Random(room.seed).sample(range(len(bins)), min(DRAWN, len(bins)))
+        rows += [
+            {"panel": corpus, "x": float(places[i, 0]), "y": float(places[i, 1]), "group": f"fifth {bins[i] + 1}"}
+            for i in sorted(some, key=lambda i: int(bins[i]))
+        ]
+    return rows
+
+
+def along(room: Room) -> list[dict[str, Any]]:
+    """Figs. 4-6: the score at every turn of some dialogues, as they were and with each response's words shuffled."""
+    metric = "maude" if not room.lacking("maude") else "nup"
+    if why := room.lacking(metric):
+        raise TurnwiseError(why)
+    test = turns_of(room, PROBED["PersonaChat"], SHOWN_DIALOGUES)
+    rng = Random(room.seed)
+    shown: Pairs = {TRUE: [], "words shuffled": []}
+    labels = []
+    for number, turns in enumerate(test):
+        for place in range(1, len(turns)):
+            labels.append((f"{metric}, dialogue {number + 1}", place + 1))
+            shown[TRUE].append((turns[:place], turns[place]))
+            shown["words shuffled"].append((turns[:place], word_order(turns[place], rng)))
+    rows = []
+    for kind, pairs in shown.items():
+        examples = [{"context": list(context), "response": response} for context, response in pairs]
+        judged = room.evaluated(examples, [metric]).judged
+        rows += [
+            {"panel": panel, "x": turn, "y": item.scores[metric].value, "group": kind}
+            for (panel, turn), item in zip(labels, judged, strict=True)
+        ]
+    return rows
