@@ -10,6 +10,7 @@ import typer
 
 from turnwise.cli import adapt, distances
 from turnwise.cli import augment as ask_anew
+from turnwise.cli import data as data_commands
 from turnwise.cli import models as model_commands
 from turnwise.cli import reproduce as again
 from turnwise.cli.options import (
@@ -64,6 +65,8 @@ def run() -> int:
 
 app.add_typer(model_commands.pack, name="pack")
 app.add_typer(model_commands.data, name="data")
+model_commands.data.command("list")(data_commands.list_corpora)
+model_commands.data.command("get")(data_commands.get)
 app.command()(model_commands.train)
 app.command()(adapt.fit)
 app.command()(adapt.select)

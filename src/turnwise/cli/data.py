@@ -1,0 +1,69 @@
+"""The commands `data list` and `data get`: what corpora are public, and fetching them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnwise.cli.options import Format, Printed
+
+
+def list_corpora(format: Printed = Format.table) -> None:
+    """List the public corpora: address, licence, size and checksum as far as they are known for certain."""
+    from turnwise.cli import show
+    from turnwise.data.registry import UNKNOWN, public_corpora
+
+    corpora = list(public_corpora().values())
+    if format is not Format.table:
+        show.document({"corpora": [corpus.to_dict() for corpus in corpora]})
+        return
+    for corpus in corpora:
+        show.text(f"{corpus.name}: {corpus.what}\n  licence: {corpus.licence}\n  page: {corpus.page or 'none'}\n")
+        for file in corpus.files:
+            size = UNKNOWN if file.size is None else f"{file.size:,} bytes"
+            show.text(f"  {file.url}\n    to {file.to}; size {size}; sha256 {file.sha256 or UNKNOWN}\n")
+
+
+def get(
+    names: Annotated[list[str], typer.Argument(help="Corpora by name, as 'turnwise data list' has them, or all.")],
+    out: Annotated[Path, typer.Option(help="The folder of data, for 'turnwise reproduce --data'.")] = Path("data"),
+) -> None:
+    """Fetch public corpora: with progress, going on after a break, checked where a checksum is known."""
+    from turnwise.cli import show
+    from turnwise.data.get import get_corpus
+    from turnwise.data.registry import find_corpus, public_corpora
+    from turnwise.errors import TurnwiseError
+
+    every = [corpus for corpus in public_corpora().values() if corpus.files]
+    wanted = every if names == ["all"] else [find_corpus(name) for name in names]
+    failed: list[TurnwiseError] = []
+    for corpus in wanted:
+        show.note(f"{corpus.name}: licence: {corpus.licence}")
+        try:
+            for got in get_corpus(corpus, out, _progress):
+                made = f", read into {got.made}" if got.made else ""
+                checked = "checked" if got.checked else "no checksum is known to hold it against"
+                show.text(f"{got.path}\tsha256 {got.sha256} ({checked}){made}\n")
+        except TurnwiseError as problem:
+            failed.append(problem)
+            if len(wanted) > 1:
+                show.note(f"error: {problem}")
+    if failed:
+        raise failed[-1] if len(wanted) == 1 else TurnwiseError(f"{len(failed)} of {len(wanted)} corpora are missing")
+
+
+def _progress(name: str) -> Callable[[int, int | None], None] | None:
+    """A line on stderr that is written anew; none where stderr is no terminal."""
+    from turnwise.cli import show
+
+    if not show.err.is_terminal:
+        return None
+
+    def tell(done: int, whole: int | None) -> None:
+        share = f" of {whole / 1e6:.1f}" if whole else ""
+        show.err.print(f"{name}: {done / 1e6:.1f}{share} MB", end="\r", soft_wrap=True)
+
+    return tell

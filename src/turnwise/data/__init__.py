@@ -1,0 +1,1 @@
+"""Where the public corpora are, and how to fetch them."""

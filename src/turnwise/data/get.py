@@ -1,0 +1,75 @@
+"""Getting a corpus: its files, the native rows of those that turnwise can read, and archives unpacked."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnwise.data.download import Progress, download
+from turnwise.data.registry import PublicCorpus, RemoteFile
+from turnwise.errors import TurnwiseError
+from turnwise.io.read import describe, read_rows
+from turnwise.io.write import example_to_dict
+
+ProgressOf = Callable[[str], Progress | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """One file that is there now; `checked` says whether its hash was known beforehand."""
+
+    path: Path
+    sha256: str
+    checked: bool
+    made: Path | None
+
+
+def get_corpus(corpus: PublicCorpus, folder: Path, progress_of: ProgressOf = lambda _: None) -> Iterator[Got]:
+    """Fetch every file of a corpus that is not there yet."""
+    if not corpus.files:
+        where = f"fetch it by hand from {corpus.page}" if corpus.page else "nobody can fetch it"
+        raise TurnwiseError(f"{corpus.name}: {corpus.what}; {where}")
+    for file in corpus.files:
+        path = folder / file.to
+        sha256 = download(file.url, path, file.sha256, progress_of(path.name))
+        yield Got(path, sha256, file.sha256 is not None, _made(file, path, folder))
+
+
+def _made(file: RemoteFile, path: Path, folder: Path) -> Path | None:
+    if file.native is not None:
+        return _as_native(path, folder / file.native, file.corpus)
+    if file.unpack is not None:
+        return _unpacked(path, folder / file.unpack)
+    return None
+
+
+def _as_native(source: Path, target: Path, corpus: str | None) -> Path:
+    """Native rows beside the release, for `reproduce` to find; what is there already is left alone."""
+    if target.is_file():
+        return target
+    rows = list(read_rows([source], corpus=corpus))
+    if bad := next((row for row in rows if row.example is None), None):
+        raise TurnwiseError(describe(bad))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(example_to_dict(row.example), ensure_ascii=False) + "\n" for row in rows if row.example)
+    partial = target.with_name(f"{target.name}.partial")
+    partial.write_text("".join(lines), encoding="utf-8")
+    partial.replace(target)
+    return target
+
+
+def _unpacked(archive: Path, target: Path) -> Path:
+    """The archive's files in a folder of their own; nothing in it may reach outside."""
+    if target.is_dir():
+        return target
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with tarfile.open(archive) as content:
+            content.extractall(partial, filter="data")
+    except (tarfile.TarError, OSError) as problem:
+        raise TurnwiseError(f"{archive}: cannot be unpacked ({problem})") from None
+    partial.replace(target)
+    return target
