@@ -19,7 +19,7 @@ from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, Row, To
 class Counting:
     """A model whose answer to a text is its letters' codes; it notes every batch."""
 
-    fingerprint, budget = "counting", 16
+    fingerprint, budget, elsewhere = "counting", 16, False
 
     def __init__(self, capacity: int = 10**9, fault: Exception | None = None) -> None:
         self.seen: list[list[Row]] = []
@@ -166,3 +166,16 @@ def test_rows_with_one_prefix_stay_together() -> None:
 def test_embeddings_of_layers_do_not_mix() -> None:
     assert Embed("a", layer=-1) != Embed("a", layer=-2)
     assert [len(b) for b in batches([Row((1,), group=-1), Row((1,), group=-2)], 100)] == [1, 1]
+
+
+def test_a_model_that_runs_elsewhere_gives_the_same_answers_and_its_errors() -> None:
+    texts = [f"text {'x' * (number % 13)}" for number in range(60)]
+    requests = [MaskedLikelihood(text) for text in texts] + [Classify(text) for text in texts]
+    here, there = Counting(), Counting()
+    there.elsewhere = True
+    assert answer_requests(requests, there) == answer_requests(requests, here)
+    assert there.seen == here.seen
+    failing = Counting(capacity=8, fault=ValueError("broken"))
+    failing.elsewhere = True
+    with pytest.raises(ValueError, match="broken"):
+        answer_requests(requests, failing)

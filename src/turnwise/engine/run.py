@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from turnwise.engine.batching import batches
@@ -11,6 +13,8 @@ from turnwise.engine.plan import make_plan
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Answer, Model, ModelSource, Request, Row
 
+# Batches that wait for a GPU while it works.
+AHEAD = 2
 OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad alloc", "failed to allocate memory")
 
 
@@ -60,12 +64,36 @@ def _run_model(
             progress(len(new))
 
     finish([request for request, its_rows in rows_of.items() if not its_rows])
-    for batch in batches(rows, model.budget):
-        for index, result in zip(batch, run_rows(model, [rows[i] for i in batch]), strict=True):
+    for batch, found_rows in _results(model, rows):
+        for index, result in zip(batch, found_rows, strict=True):
             for request, place in owners[index]:
                 results[request][place] = result
         touched = dict.fromkeys(request for index in batch for request, _ in owners[index])
         finish([request for request in touched if len(results[request]) == len(rows_of[request])])
+
+
+def _results(model: Model, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Any]]]:
+    """Every batch with its results. Where a model runs elsewhere, the next batches are on their way meanwhile."""
+    todo = batches(rows, model.budget)
+    if not getattr(model, "elsewhere", False):
+        for batch in todo:
+            yield batch, run_rows(model, [rows[i] for i in batch])
+        return
+    # One thread: batches run in their order, while this one makes answers of the last and keeps them.
+    with ThreadPoolExecutor(1) as runner:
+        under_way: deque[tuple[list[int], Future[list[Any]]]] = deque()
+        try:
+            for batch in todo:
+                under_way.append((batch, runner.submit(run_rows, model, [rows[i] for i in batch])))
+                if len(under_way) > AHEAD:
+                    done, future = under_way.popleft()
+                    yield done, future.result()
+            while under_way:
+                done, future = under_way.popleft()
+                yield done, future.result()
+        finally:
+            for _, future in under_way:
+                future.cancel()
 
 
 def run_rows(model: Model, rows: Sequence[Row]) -> list[Any]:

@@ -161,9 +161,14 @@ def offered_roles(where: str | Path | None = None) -> frozenset[str]:
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
-    """What `--models` means: a pack, or `paper` for the models that the papers used."""
+    """What `--models` means: a pack, a folder of checkpoints, or `paper` for the models that the papers used."""
     if where == "paper":
         from turnwise.models.paper import PaperModels
 
         return PaperModels(device)
+    if where is not None and not (Path(where) / MANIFEST).is_file():
+        from turnwise.models.checkpoints import CheckpointModels, holds_checkpoints
+
+        if holds_checkpoints(Path(where)):
+            return CheckpointModels(Path(where), device)
     return load_pack(where)

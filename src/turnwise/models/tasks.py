@@ -46,6 +46,7 @@ class EncoderModel:
     tokens: Tokens
     fingerprint: str
     budget: int = CPU_BUDGET
+    elsewhere: bool = False
 
     def rows(self, request: Embed) -> list[Row]:
         """One row; its places are the tokens that are not special."""
@@ -92,6 +93,7 @@ class MaskedModel:
     tokens: Tokens
     fingerprint: str
     budget: int = CPU_BUDGET
+    elsewhere: bool = False
 
     def rows(self, request: MaskedLikelihood) -> list[Row]:
         """Rows of one text share its ids and are masked only when they run, so that a long text fits into memory."""
@@ -143,6 +145,7 @@ class CausalModel:
     tokens: Tokens
     fingerprint: str
     budget: int = CPU_BUDGET
+    elsewhere: bool = False
 
     def rows(self, request: Continuation) -> list[Row]:
         """One row that ends before the last response token: what is judged is always the next token."""
@@ -189,6 +192,7 @@ class ClassifierModel:
     tokens: Tokens
     fingerprint: str
     budget: int = CPU_BUDGET
+    elsewhere: bool = False
 
     def rows(self, request: Classify) -> list[Row]:
         """One row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,11 @@ MOST_PLACES = 2048
 
 
 def _on(module: Any, array: Ints) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(module.device)
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if module.device.type != "cuda":
+        return tensor
+    # From pinned memory the copy goes on while the GPU still works on what came before.
+    return tensor.pin_memory().to(module.device, non_blocking=True)
 
 
 def _inputs(module: Any, batch: Batch) -> dict[str, Tensor]:
@@ -52,6 +56,22 @@ class TorchEncoder:
         if not -len(states) <= layer < len(states):
             raise TurnwiseError(f"this encoder has layers 0 to {len(states) - 1}; layer {layer} was asked for")
         return _array(states[layer])
+
+    @torch.inference_mode()
+    def pooled_layers(self, batch: Batch, layers: Sequence[int], pooling: str) -> list[Floats]:
+        """A vector per row of each of several layers, in one pass; pooled where the states are, so that few travel."""
+        inputs = _inputs(self.module, batch)
+        states = self.module(**inputs, output_hidden_states=True).hidden_states
+        mask = inputs["attention_mask"][..., None]
+        return [_array(_pooled(states[layer].float(), mask, pooling)) for layer in layers]
+
+
+def _pooled(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
+    if pooling == "cls":
+        return states[:, 0]
+    if pooling == "mean":
+        return (states * mask).sum(dim=1) / mask.sum(dim=1)
+    return states.masked_fill(mask == 0, -1e4).amax(dim=1)
 
 
 @dataclass
@@ -118,13 +138,7 @@ class TorchHead:
     def logits(self, batch: Batch) -> Floats:
         """See `Classifier`."""
         states = self.module(**_inputs(self.module, batch)).last_hidden_state.float()
-        mask = _on(self.module, batch.mask)[..., None]
-        if self._pooling == "cls":
-            pooled = states[:, 0]
-        elif self._pooling == "mean":
-            pooled = (states * mask).sum(dim=1) / mask.sum(dim=1)
-        else:
-            pooled = states.masked_fill(mask == 0, -1e4).amax(dim=1)
+        pooled = _pooled(states, _on(self.module, batch.mask)[..., None], self._pooling)
         inner = self._activation(nn.functional.linear(pooled, *self._dense))
         return _array(nn.functional.linear(inner, *self._out))
 

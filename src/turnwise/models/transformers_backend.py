@@ -70,7 +70,7 @@ def open_transformers(
     tokens = _tokens(name, network.config, window)
     mark = f"{_identity(name, network.config)}|{kind}|{head}|{labels_of}|{window}|{dtype}"
     fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
-    budget = {"budget": GPU_BUDGET} if where == "cuda" else {}
+    budget: dict[str, Any] = {"budget": GPU_BUDGET, "elsewhere": True} if where == "cuda" else {}
     models: dict[str, Any] = {
         "encoder": EncoderModel,
         "masked-lm": MaskedModel,

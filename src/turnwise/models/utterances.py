@@ -41,6 +41,8 @@ class UtteranceEncoder:
     def vectors(self, rows: Sequence[Row]) -> Floats:
         """A vector for each row."""
         padded = rectangle([row.ids for row in rows], [row.types for row in rows])
+        if (pooled := getattr(self.network, "pooled_layers", None)) is not None:
+            return np.concatenate(pooled(padded, self.reading.layers, self.reading.pooling), axis=1)
         states = hidden_layers(self.network, padded, self.reading.layers)
         return np.stack(
             [
