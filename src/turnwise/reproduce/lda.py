@@ -19,6 +19,7 @@ class Discriminant:
     centre: Floats
     directions: Floats
     means: Floats
+    groups: NDArray[np.intp]
 
     def project(self, points: Floats) -> Floats:
         """Where points lie along the directions."""
@@ -28,25 +29,26 @@ class Discriminant:
     def nearest(self, points: Floats) -> NDArray[np.intp]:
         """The group whose mean each point is nearest to."""
         distances = ((self.project(points)[:, None] - self.means[None]) ** 2).sum(axis=2)
-        found: NDArray[np.intp] = distances.argmin(axis=1)
+        found: NDArray[np.intp] = self.groups[distances.argmin(axis=1)]
         return found
 
 
 def discriminant(points: Floats, groups: NDArray[np.intp], most: int = 2) -> Discriminant:
-    """Directions along which groups 0, 1, ... differ most against how far each is spread.
+    """Directions along which groups differ most against how far each is spread.
 
     >>> points = np.array([[0.0, 5.0], [0.0, -5.0], [1.0, 5.0], [1.0, -5.0]])
     >>> discriminant(points, np.array([0, 0, 1, 1]), 1).nearest(points).tolist()
     [0, 0, 1, 1]
     """
     centre = points.mean(axis=0)
-    means = np.stack([points[groups == group].mean(axis=0) for group in range(int(groups.max()) + 1)])
-    within = points - means[groups]
+    names, codes = np.unique(groups, return_inverse=True)
+    means = np.stack([points[codes == code].mean(axis=0) for code in range(len(names))])
+    within = points - means[codes]
     scatter = within.T @ within / len(points)
     scatter += (SHRINKAGE * np.trace(scatter) / len(scatter) + 1e-12) * np.eye(len(scatter))
     # In coordinates where the spread within groups is the same in every direction, distances decide.
     whiten = np.linalg.inv(np.linalg.cholesky(scatter)).T
-    sizes = np.sqrt(np.bincount(groups) / len(points))[:, None]
+    sizes = np.sqrt(np.bincount(codes) / len(points))[:, None]
     between = ((means - centre) * sizes) @ whiten
     directions = whiten @ np.linalg.svd(between, full_matrices=False)[2][:most].T
-    return Discriminant(centre, directions, (means - centre) @ directions)
+    return Discriminant(centre, directions, (means - centre) @ directions, names)

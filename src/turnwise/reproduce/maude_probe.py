@@ -54,7 +54,7 @@ def accuracy_cells(room: Room) -> dict[Key, Ours]:
         vectors, bins, dialogues = _points(room, file)
         held = dialogues % 2 == 1
         key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
-        if len(np.unique(bins[~held])) < BINS or not held.any():
+        if len(np.unique(bins[~held])) < 2 or not held.any():
             cells[key] = Ours(why_not="there are too few dialogues")
             continue
         found = discriminant(vectors[~held], bins[~held])
@@ -71,6 +71,8 @@ def scatter(room: Room) -> list[dict[str, Any]]:
     for corpus, file in PROBED.items():
         vectors, bins, _ = _points(room, file)
         places = discriminant(vectors, bins).project(vectors)
+        if places.shape[1] < 2:
+            raise TurnwiseError(f"the dialogues of {file} are too few for two directions")
         some = Random(room.seed).sample(range(len(bins)), min(DRAWN, len(bins)))
         rows += [
             {"panel": corpus, "x": float(places[i, 0]), "y": float(places[i, 1]), "group": f"fifth {bins[i] + 1}"}

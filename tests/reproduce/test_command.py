@@ -1,0 +1,112 @@
+"""The whole command on miniature corpora: every published number is there, and a second run goes on with the first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import turnwise as tw
+from turnwise.cli import reproduce as command
+from turnwise.errors import TurnwiseError
+from turnwise.models.pack import Pack
+from turnwise.reproduce.cells import Table
+from turnwise.reproduce.published import COLLECTION, everything
+from turnwise.reproduce.room import Room
+from turnwise.reproduce.run import MODULES, Reproduced, papers, reproduce
+
+
+@pytest.fixture(scope="module")
+def out(mini_data: Path, toy_pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything, by the command itself."""
+    folder = tmp_path_factory.mktemp("out")
+    command.reproduce("all", mini_data, folder, limit=3, models=str(toy_pack.folder), cache=str(folder / "cache"))
+    return folder
+
+
+def made_again(mini_data: Path, toy_pack: Pack, out: Path, told: list[str] | None = None) -> list[Reproduced]:
+    room = Room(mini_data, out / "work", str(toy_pack.folder), "auto", str(out / "cache"), 0, 3)
+    return reproduce(papers(["all"]), room, out, tell=(told if told is not None else []).append)
+
+
+def test_every_published_number_is_there_with_ours_or_a_reason(out: Path) -> None:
+    printed = [one for one in everything() if one.paper != COLLECTION]
+    shown = 0
+    filled = 0
+    for paper in dict.fromkeys(one.paper for one in printed):
+        document = json.loads((out / f"{paper}.json").read_text())
+        (found,) = document["papers"]
+        for made in found["made"]:
+            for cell in made.get("cells", ()):
+                shown += cell["published"] is not None
+                filled += cell["published"] is not None and cell["ours"]["value"] is not None
+                assert cell["ours"]["value"] is not None or cell["ours"]["why_not"], cell
+    assert shown == len(printed)
+    assert filled > len(printed) / 3
+
+
+def test_pages_are_written_in_every_form(out: Path) -> None:
+    names = [paper.name for paper in papers(["all"])]
+    assert len(names) == len(MODULES)
+    for name in (*names, "index"):
+        assert (out / f"{name}.md").read_text().startswith("# ")
+        assert (out / f"{name}.html").read_text().startswith("<!doctype html>")
+    page = (out / "usr.md").read_text()
+    assert "| Understandable | " in page
+    assert "not computable, because" in page
+    assert (out / "figures" / "usr-fig-2.svg").read_text().startswith("<svg")
+    for link in (out / "figures").glob("*.svg"):
+        assert any(f"figures/{link.name}" in (out / f"{name}.md").read_text() for name in names)
+
+
+def test_ours_is_what_the_verbs_say(out: Path, mini_data: Path) -> None:
+    table = json.loads((out / "tables" / "usr-1.json").read_text())
+    ours = {
+        (cell["key"]["quality"], cell["key"]["statistic"]): cell["ours"]["value"]
+        for cell in table["cells"]
+        if cell["key"]["corpus"] == "PersonaChat"
+    }
+    for row in tw.agreement(out / "work" / "usr_personachat.jsonl").rows:
+        form, _, statistic = row.method.rpartition("-")
+        if form == "slot-pairs":
+            assert ours[row.quality, statistic] == pytest.approx(row.value)
+
+
+def test_a_second_run_takes_what_is_there_and_makes_what_is_missing(mini_data: Path, toy_pack: Pack, out: Path) -> None:
+    kept, gone, damaged = (out / "tables" / f"{name}.json" for name in ("fbd-3", "usr-1", "usr-2"))
+    before = kept.stat().st_mtime_ns, gone.read_text(), damaged.read_text()
+    gone.unlink()
+    damaged.write_text("{")
+    told: list[str] = []
+    found = made_again(mini_data, toy_pack, out, told)
+    assert (kept.stat().st_mtime_ns, gone.read_text(), damaged.read_text()) == before
+    assert "usr: Table 1" in told
+    tables = [made for one in found for made in one.made if isinstance(made, Table)]
+    assert {table.paper for table in tables} == {paper.name for paper in papers(["all"])}
+
+
+def test_without_data_nothing_is_ours(tmp_path: Path, toy_pack: Pack) -> None:
+    (tmp_path / "data").mkdir()
+    room = Room(tmp_path / "data", tmp_path / "work", str(toy_pack.folder), cache="off")
+    for one in reproduce(papers(["usr", "fbd", "holistic"]), room, tmp_path):
+        for table in one.tables:
+            for cell in table.cells:
+                assert cell.ours.value is None
+                assert cell.ours.why_not
+
+
+def test_another_seed_is_another_run(mini_data: Path, toy_pack: Pack, tmp_path: Path) -> None:
+    rooms = [Room(mini_data, tmp_path, str(toy_pack.folder), seed=seed) for seed in (0, 0, 1)]
+    first, same, other = (room.made_from for room in rooms)
+    assert first == same != other
+
+
+def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TurnwiseError, match="'grade' cannot be reproduced; choose usr"):
+        papers(["grade"])
+    monkeypatch.delenv("TURNWISE_DATA", raising=False)
+    with pytest.raises(TurnwiseError, match="--data DIR"):
+        command.reproduce("usr", None, tmp_path)
+    with pytest.raises(TurnwiseError, match="no such folder"):
+        command.reproduce("usr", tmp_path / "none", tmp_path)

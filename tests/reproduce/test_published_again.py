@@ -1,0 +1,68 @@
+"""What needs no model comes out as it was published, to every digit: the check that the protocols are the papers'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnwise.reproduce import fbd, holistic, usr, usr_people
+from turnwise.reproduce.cells import Ours, TableSpec
+from turnwise.reproduce.published import Key, of_table
+from turnwise.reproduce.room import Room
+
+
+@pytest.fixture(scope="module")
+def room(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Room:
+    return Room(data_dir, tmp_path_factory.mktemp("work"), cache="off")
+
+
+def same(table: tuple[str, str], found: dict[Key, Ours], suffix: str = "") -> tuple[int, int]:
+    """How many published cells come out the same, of those that were computed."""
+    spec = TableSpec(
+        *table, "", lambda _: {key._replace(metric=key.metric.removesuffix(suffix)): o for key, o in found.items()}
+    )
+    cells = [cell for cell in spec.made(None).cells if cell.published and cell.ours.value is not None]  # type: ignore[arg-type]
+    return sum(cell.same for cell in cells), len(cells)
+
+
+def test_agreement_has_one_misprint(room: Room) -> None:
+    assert same(("usr", "1"), usr_people.agreement_cells(room)) == (23, 24)
+
+
+@pytest.mark.parametrize("number", ["10", "12", "14", "16", "18", "20"])
+def test_the_authors_own_scores_give_all_their_cells(room: Room, number: str) -> None:
+    quality = of_table("usr", number)[0].key.quality
+    found = usr.authors_cells(room, {quality: quality})
+    assert same(("usr", number), found, f", {usr.AUTHORS}") == (16, 16)
+
+
+def test_mean_ratings(room: Room) -> None:
+    right, computed = same(("usr", "2"), usr_people.mean_cells(room))
+    assert computed == 66
+    assert right >= 60
+
+
+def test_holistic_raters_and_stored_predictions(room: Room) -> None:
+    assert same(("holistic", "9"), holistic.logic_agreement(room)) == (12, 12)
+    stored = holistic._stored_predictions(room, "logical_consistency")
+    assert same(("holistic", "8"), stored, ", authors' stored predictions") == (2, 2)
+
+
+def test_the_corpora_of_fbd(room: Room) -> None:
+    assert same(("fbd", "2"), fbd.counts(room)) == (6, 6)
+
+
+def test_entropies_of_the_released_groups(room: Room) -> None:
+    found = {
+        (key.corpus, key.metric): ours.value
+        for key, ours in holistic.entropy_cells(room).items()
+        if key.statistic == "mean entropy"
+    }
+    assert found["DailyDialog (WS)", "2-Gram Entropy"] == pytest.approx(3.1457, abs=5e-5)
+    assert found["DailyDialog (CTG)", "3-Gram Entropy"] == pytest.approx(3.1538, abs=5e-5)
+
+
+def test_regression_on_item_means(room: Room) -> None:
+    values = [ours.value for ours in usr_people.regression_cells(room).values()]
+    assert values == pytest.approx([0.9687, 0.9627], abs=5e-5)
