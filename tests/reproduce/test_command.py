@@ -60,14 +60,14 @@ def test_pages_are_written_in_every_form(out: Path) -> None:
         assert any(f"figures/{link.name}" in (out / f"{name}.md").read_text() for name in names)
 
 
-def test_ours_is_what_the_verbs_say(out: Path, mini_data: Path) -> None:
+def test_ours_is_what_the_verbs_say(out: Path, mini_data: Path, tmp_path: Path) -> None:
     table = json.loads((out / "tables" / "usr-1.json").read_text())
     ours = {
         (cell["key"]["quality"], cell["key"]["statistic"]): cell["ours"]["value"]
         for cell in table["cells"]
         if cell["key"]["corpus"] == "PersonaChat"
     }
-    for row in tw.agreement(out / "work" / "usr_personachat.jsonl").rows:
+    for row in tw.agreement(Room(mini_data, tmp_path, limit=3).corpus("usr_personachat")).rows:
         form, _, statistic = row.method.rpartition("-")
         if form == "slot-pairs":
             assert ours[row.quality, statistic] == pytest.approx(row.value)

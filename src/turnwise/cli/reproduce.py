@@ -31,6 +31,8 @@ def reproduce(
     cache: Cached = None,
 ) -> None:
     """Compute every table and figure of a paper and set ours beside what was published."""
+    from tempfile import TemporaryDirectory
+
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
     from turnwise.reproduce.room import Room
@@ -41,10 +43,12 @@ def reproduce(
     wanted = papers([paper])
     folder = _data_folder(data)
     check_targets(folder=out)
-    room = Room(folder, out / "work", models, device.value, cache, seed, limit)
     only = [name.strip() for name in (tables or "").split(",") if name.strip()]
-    found = run(wanted, room, out, only=only, tell=show.note)
-    write_pages(found, room, out)
+    # Corpora that are made from others belong to their authors as these do, and stay out of what people pass on.
+    with TemporaryDirectory(prefix="turnwise-") as work:
+        room = Room(folder, Path(work), models, device.value, cache, seed, limit)
+        found = run(wanted, room, out, only=only, tell=show.note)
+        write_pages(found, room, out)
     if format is Format.table:
         for one in found:
             published, filled, same = one.counts()
