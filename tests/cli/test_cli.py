@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.conftest import EXAMPLES
 
-ALL_COMMANDS = ("score", "compare", "metaeval", "agreement", "fit", "select", "train", "pack", "data", "list")
+ALL_COMMANDS = "score compare metaeval agreement fit select train pack data list reproduce".split()
 
 
 def turnwise(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

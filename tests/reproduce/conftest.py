@@ -91,6 +91,22 @@ def corpora(rng: Random) -> dict[str, list[dict[str, object]]]:
     return found
 
 
+def see_logs(rng: Random) -> list[dict[str, object]]:
+    """Conversations with three systems, each rated by the one who had it."""
+    asked = ("enjoy", "interest", "listen", "avoid_rep", "make_sense", "fluency", "inquisitive", "turing")
+    return [
+        {
+            "model_name": f"system {number % 3}", "evaluator_id_hashed": f"person {number % 4}",
+            "assignment_id_hashed": str(number), "model_persona": "i like tea .\\n",
+            "evaluation_results": {quality: rng.randint(1, 4) for quality in asked},
+            "dialog": [
+                {"speaker": "model" if turn % 2 else "human_evaluator", "text": say(rng)} for turn in range(6)
+            ],
+        }
+        for number in range(12)
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def mini_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder such as `--data` takes."""
@@ -100,6 +116,10 @@ def mini_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in corpora(rng).items():
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / "human" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    (folder / "see").mkdir()
+    logs = [json.dumps(log) + "\n" for log in see_logs(rng)]
+    for name, some in {"one": logs[:7], "two": logs[7:]}.items():
+        (folder / "see" / f"{name}.jsonl").write_text("".join(some), encoding="utf-8")
     for name in ("personachat_valid", "dailydialog_test", "frames_train", "multiwoz_test", "topicalchat_test_freq"):
         dialogues = [{"dialogue_id": str(n), "turns": [{"text": say(rng)} for _ in range(7)]} for n in range(12)]
         text = "".join(json.dumps(dialogue) + "\n" for dialogue in dialogues)

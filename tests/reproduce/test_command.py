@@ -60,6 +60,18 @@ def test_pages_are_written_in_every_form(out: Path) -> None:
         assert any(f"figures/{link.name}" in (out / f"{name}.md").read_text() for name in names)
 
 
+def test_logs_of_conversations_are_read_by_both_protocols(out: Path) -> None:
+    table = json.loads((out / "tables" / "maude-2.json").read_text())
+    ours = [
+        cell for cell in table["cells"] if cell["key"]["metric"] == "nup (ours)" and cell["ours"]["value"] is not None
+    ]
+    levels = [cell["key"]["level"] for cell in ours]
+    assert levels.count("system") == 9
+    assert levels.count("dialogue") == 8
+    assert {cell["ours"]["n"] for cell in ours if cell["key"]["level"] == "dialogue"} == {12}
+    assert {cell["ours"]["n"] for cell in ours if cell["key"]["level"] == "system"} == {3, None}
+
+
 def test_ours_is_what_the_verbs_say(out: Path, mini_data: Path, tmp_path: Path) -> None:
     table = json.loads((out / "tables" / "usr-1.json").read_text())
     ours = {

@@ -170,12 +170,14 @@ class Room:
         source = load_models(self.models)
         if (folder := getattr(source, "folder", None)) is not None:
             parts.append(_digest([Path(folder) / MANIFEST]))
-        parts.append(_digest(sorted(path for room in ("human", "test", "published") for path in self._files(room))))
+        parts.append(
+            _digest(sorted(path for room in ("human", "test", "published", "see") for path in self._files(room)))
+        )
         parts.append(_digest(sorted(Path(__file__).parents[1].rglob("*.py"))))
         return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
 
     def _files(self, room: str) -> Iterable[Path]:
-        return (path for path in (self.data / room).glob("*") if path.is_file())
+        return (path for path in (self.data / room).rglob("*") if path.is_file())
 
 
 def _digest(files: Iterable[Path]) -> str:

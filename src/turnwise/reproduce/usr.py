@@ -49,6 +49,15 @@ METRICS: Stands = {
     "USR-DR (x = f)": (Stand("usr-dr-f:released", MODELS),),
     "USR": (Stand("usr:released[constants=batch]", f"{MODELS}; parts standardised over the corpus"),),
 }
+# On PersonaChat the authors let DR(c) stand for every quality but the first.
+ON_PERSONACHAT: Stands = {
+    "USR": (
+        Stand(
+            "usr:released[constants=batch,feeds=mlm/dr_c/dr_c/dr_c/dr_c]",
+            f"{MODELS}; parts standardised over the corpus",
+        ),
+    )
+}
 OURS = shipped("usr", "usr-mlm", "usr-dr-c", "usr-dr-f", "usl-h", "length")
 TRICK = ". i the , that a to it is of"
 AUTHORS = "authors' own scores"
@@ -61,7 +70,7 @@ def metric_cells(
 
     `best_of` names a table that prints the best metrics only: of the others it needs none.
     """
-    stands = {**METRICS, **OURS}
+    stands = {**METRICS, **(ON_PERSONACHAT if corpus == "PersonaChat" else {}), **OURS}
     named = {quality: quality for quality in qualities}
     cells = correlations(
         room, corpus, FILES[corpus], stands, levels=("turn", "system"), qualities=named, exclude=[REFERENCE]
