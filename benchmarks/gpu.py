@@ -25,7 +25,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.local import judge_examples
 from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
-from turnwise.models.checkpoints import CheckpointModels
+from turnwise.models.checkpoints import HEADS, ROLES, CheckpointModels
 from turnwise.models.protocols import Row
 
 SIZES = {"mini": Shape(), "base": Shape(768, 12, 12, 3072, 768, 12, 12, 12, 3072), "tiny": TINY}
@@ -77,12 +77,14 @@ def operations(rows: Sequence[Row], sizes: dict[str, Any]) -> float:
 
 def sizes_of(folder: Path) -> dict[str, dict[str, Any]]:
     """What a count of operations has to know of every checkpoint."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for config in folder.glob("*/config.json"):
         c = json.loads(config.read_text())
         heads = c["num_attention_heads"]
         llama = c["model_type"] == "llama"
-        found[config.parent.name] = {
+        layout = config.with_name(HEADS)
+        roles = list(json.loads(layout.read_text())["heads"]) if layout.is_file() else [ROLES[c["architectures"][0]][0]]
+        sizes = {
             "width": c["hidden_size"],
             "inner": c["intermediate_size"],
             "layers": c["num_hidden_layers"],
@@ -91,6 +93,7 @@ def sizes_of(folder: Path) -> dict[str, dict[str, Any]]:
             "matrices": 3 if llama else 2,
             "kind": "causal-lm" if llama else "masked-lm" if "MaskedLM" in c["architectures"][0] else "encoder",
         }
+        found |= dict.fromkeys(roles, sizes)
     return found
 
 
@@ -99,7 +102,8 @@ def peak(device: str, size: int = 8192, rounds: int = 20) -> float:
     import torch
 
     kind = torch.bfloat16 if device == "cuda" else torch.float32
-    size = size if device == "cuda" else 1024
+    # A processor's caches are small, and it may be busy with something else half of the time.
+    size, rounds = (size, rounds) if device == "cuda" else (1536, 3 * rounds)
     a, b = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
     best = float("inf")
     for _ in range(rounds):

@@ -1,0 +1,115 @@
+"""Every figure on speed, measured side by side in one run: `python -m benchmarks`.
+
+    python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 3] [--out docs/results] [--smoke]
+
+DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude); without it random ones of the
+bundled pack's shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --smoke
+takes tiny networks and few texts, and fails where scores disagree: for correctness only, its times mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from benchmarks import limits
+from benchmarks.checkpoints import MINI, TINY, make
+from benchmarks.gpu import peak
+from benchmarks.page import page
+from benchmarks.sides import compared
+from turnwise.errors import TurnwiseError
+from turnwise.models.onnx.session import thread_count
+from turnwise.models.pack import Pack, bundled_packs
+
+PEERS = ("bert_score", "sentence_transformers", "minicons")
+GPU = "speed-gpu.json"
+
+
+def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """All figures."""
+    threads = thread_count()
+    torch.set_num_threads(threads)
+    smoke = bool(asked.smoke)
+    count, rounds = (22, 1) if smoke else (asked.count, asked.rounds)
+    checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
+    limit = max(peak("cpu") for _ in range(1 if smoke else 3))
+    found: dict[str, Any] = {
+        "machine": {"processor": _processor(), "threads": threads, "peak_gflops": limit / 1e9},
+        "weights": "trained" if asked.checkpoints else "random",
+        "absent": [name for name in PEERS if not find_spec(name)],
+    }
+    _say("side by side")
+    sides = compared(checkpoints, scratch / "packs", count, rounds, limit)
+    found["sides"] = [{**asdict(s), "ratio": s.ratio, "bar": s.bar, "agrees": s.agrees, "met": s.met} for s in sides]
+    pack = Pack(scratch / "packs" / "int8")
+    _say("all metrics together")
+    found["together"] = limits.together(pack, checkpoints, count)
+    _say("from the cache")
+    found["cache"] = limits.from_cache(pack, scratch / "cache", 22 if smoke else 2_000)
+    _say("growth")
+    sizes = (11, 22) if smoke else asked.sizes
+    found["growth"] = {name: limits.growth(pack, checkpoints, sizes, name) for name in ("usr-dr-c", "length", "f1")}
+    words = (4, 8) if smoke else (5, 10, 20, 40)
+    found["lengths"] = {name: limits.lengths(pack, checkpoints, words, count, name) for name in ("usr-mlm", "usr-dr-c")}
+    _say("the command")
+    folder = scratch / "files"
+    folder.mkdir()
+    asks = {"usr-mlm,usr-dr-c": (10,) if smoke else (10, 200), "classic": (10,) if smoke else (1_000, 20_000)}
+    found["command"] = {m: [limits.command(m, n, folder, pack.folder) for n in rows] for m, rows in asks.items()}
+    if bundled_packs() and not smoke:
+        runs = [limits.command("usr", 10, folder, None) for _ in range(3)]
+        found["start_up"] = min(run["seconds"] for run in runs)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
+    options.add_argument("--checkpoints", type=Path)
+    options.add_argument("--count", type=int, default=110)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(250, 1_000, 4_000))
+    options.add_argument("--out", type=Path, default=Path("docs/results"))
+    options.add_argument("--smoke", action="store_true")
+    asked = options.parse_args(arguments)
+    try:
+        with TemporaryDirectory() as folder:
+            found = measure(asked, Path(folder))
+    except TurnwiseError as problem:
+        sys.stderr.write(f"benchmarks: {problem}\n")
+        return 2
+    # What was measured on a GPU stays: it is made elsewhere, by benchmarks.gpu.
+    gpu = asked.out / GPU
+    written = page(found, json.loads(gpu.read_text()) if gpu.is_file() else None)
+    print(written)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    (asked.out / "speed.json").write_text(json.dumps(found, indent=1) + "\n")
+    (asked.out / "speed.md").write_text(written)
+    wrong = [side for side in found["sides"] if side["weights"] == "fp32" and not side["agrees"]]
+    for side in wrong:
+        sys.stderr.write(f"benchmarks: {side['metric']} differs by {side['difference']:.1e} from {side['against']}\n")
+    return 1 if wrong else 0
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
+    return names[0] if names else platform.processor()
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"{what} ...\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

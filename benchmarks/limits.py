@@ -1,0 +1,107 @@
+"""What our own path costs beside the models, and how the cost grows: with rows, with length, on a second run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chats import every_turn
+from benchmarks.sides import Ours
+from turnwise.dialogue import Example
+from turnwise.engine.cache import Cache
+from turnwise.engine.local import judge_examples
+from turnwise.engine.run import answer_requests
+from turnwise.io.write import example_to_dict
+from turnwise.metrics.registry import load_metric
+from turnwise.models.pack import Pack
+
+METRICS = ("usr-mlm", "usr-dr-c", "maude", "coherence")
+SCORE = """
+import json, resource, sys, time
+began = time.perf_counter()
+from turnwise.cli.app import app
+app(sys.argv[1:], standalone_mode=False)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+sys.stderr.write(json.dumps({"seconds": time.perf_counter() - began, "mib": peak}))
+"""
+
+
+def together(pack: Pack, checkpoints: Path, count: int) -> dict[str, float]:
+    """All metrics at once: the time of everything, over that of the forward passes alone."""
+    ours, examples = Ours(pack, checkpoints), every_turn(count)
+    metrics = {name: load_metric(name) for name in METRICS}
+
+    def run(some: Sequence[Example]) -> float:
+        ours.forget()
+        began = time.perf_counter()
+        judge_examples(some, metrics, lambda asked: answer_requests(asked, ours))
+        return time.perf_counter() - began
+
+    run(examples[:2])
+    seconds = run(examples)
+    return {"examples": count, "seconds": seconds, "in_models": ours.in_model, "overhead": seconds / ours.in_model}
+
+
+def from_cache(pack: Pack, folder: Path, count: int) -> dict[str, float]:
+    """Examples per second of a second run, by metric: every answer is there already."""
+    found, examples = {}, every_turn(count)
+    for name in METRICS:
+        metric, cache = {"it": load_metric(name)}, Cache(folder / name)
+
+        def run(metric: Any = metric, cache: Cache = cache) -> float:
+            began = time.perf_counter()
+            judge_examples(examples, metric, lambda asked: answer_requests(asked, pack, cache=cache))
+            return time.perf_counter() - began
+
+        run()
+        found[name] = count / min(run() for _ in range(3))
+        cache.close()
+    return found
+
+
+def growth(pack: Pack, checkpoints: Path, sizes: Sequence[int], request: str) -> dict[int, float]:
+    """Milliseconds per example as there are more of them: the same number, if cost is linear."""
+    ours, examples = Ours(pack, checkpoints), every_turn(max(sizes))
+    ours.scores(request, examples[:2])
+    found = {}
+    for size in sizes:
+        ours.forget()
+        began = time.perf_counter()
+        ours.scores(request, examples[:size])
+        found[size] = 1000 * (time.perf_counter() - began) / size
+    return found
+
+
+def lengths(pack: Pack, checkpoints: Path, words: Sequence[int], count: int, request: str) -> dict[int, float]:
+    """Milliseconds per example as responses grow longer."""
+    ours, found = Ours(pack, checkpoints), {}
+    pool = " ".join(example.response for example in every_turn(400)).split()
+    for size in words:
+        cut = [" ".join(pool[n * 7 % len(pool) :][:size]) for n in range(count)]
+        examples = [replace(e, response=text or "yes") for e, text in zip(every_turn(count), cut, strict=True)]
+        ours.scores(request, examples[:2])
+        ours.forget()
+        began = time.perf_counter()
+        ours.scores(request, examples)
+        found[size] = 1000 * (time.perf_counter() - began) / count
+    return found
+
+
+def command(metrics: str, rows: int, folder: Path, models: Path | None) -> dict[str, float]:
+    """Seconds and peak memory of the command itself, in a process of its own, with nothing cached."""
+    file = folder / f"{rows}.jsonl"
+    made = (example_to_dict(replace(e, id=str(n), facts=("Tea is a drink.",))) for n, e in enumerate(every_turn(rows)))
+    file.write_text("".join(json.dumps(row) + "\n" for row in made))
+    asked = [sys.executable, "-c", SCORE, "score", str(file), "--metrics", metrics, "--cache", "off"]
+    asked += ["--models", str(models)] if models else []
+    began = time.perf_counter()
+    done = subprocess.run(asked, check=True, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    whole = time.perf_counter() - began
+    return {"rows": rows, "seconds": whole, "mib": json.loads(done.stderr[done.stderr.rindex("{") :])["mib"]}

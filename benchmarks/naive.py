@@ -1,0 +1,79 @@
+"""Scoring as the papers' releases do it: torch in fp32, one text at a time, in the order in which they come.
+
+Nothing is shared: a masked language model reads the text once for every token and gives logits for every place, a
+causal one reads the context once alone and once with the response, and MAUDE encodes the whole conversation anew for
+every turn. Tokenising and formulas are ours, so that scores can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from turnwise.dialogue import Example
+from turnwise.metrics.registry import load_metric
+from turnwise.models.checkpoints import CheckpointModels
+from turnwise.models.maude import State
+from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, Request, Row, TokenScores
+
+
+def scores(request: str, examples: Sequence[Example], models: CheckpointModels) -> list[float]:
+    """The scores of all examples."""
+    metric, found = load_metric(request), []
+    for example in examples:
+        answers = [answer(asked, models) for asked in metric.requests(example)]
+        found.append(float(metric.judge(example, answers).value or 0.0))
+    return found
+
+
+@torch.inference_mode()
+def answer(request: Request, models: CheckpointModels) -> Any:
+    """The answer to one request."""
+    model: Any = models.model(request.role)
+    if isinstance(request, Classify) and request.role == "maude":
+        return _conversation(request, model)
+    rows = model.rows(request)
+    if isinstance(request, MaskedLikelihood):
+        return model.answer(request, rows, [[_masked(model, row)] for row in rows])
+    if isinstance(request, Continuation):
+        return _continued(model, rows)
+    return model.answer(request, rows, [model.run([row])[0] for row in rows])
+
+
+def _masked(model: Any, row: Row) -> float:
+    ids = list(row.ids)
+    ids[row.places[0]] = model.tokens.mask
+    module = model.network.module
+    logits = module(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([row.types])).logits
+    return float(torch.log_softmax(logits, dim=-1)[0, row.places[0], row.wanted[0]])
+
+
+def _continued(model: Any, rows: Sequence[Row]) -> TokenScores:
+    """The likelihood of the whole text less that of the context, each by a forward pass of its own."""
+    (row,) = rows
+    context, whole = [*row.prefix, row.ids[0]], [*row.prefix, row.ids[0], *row.wanted]
+    total = _likelihood(model.network.module, whole) - _likelihood(model.network.module, context)
+    count = len(row.wanted)
+    return TokenScores(("",) * count, (total / count,) * count)
+
+
+def _likelihood(module: Any, ids: Sequence[int]) -> float:
+    given = torch.tensor([list(ids)])
+    found = torch.log_softmax(module(input_ids=given, use_cache=False).logits[0, :-1], dim=-1)
+    return float(found.gather(1, given[0, 1:, None]).double().sum())
+
+
+def _conversation(request: Classify, model: Any) -> dict[str, float]:
+    head, state = model.head, State()
+    vectors = [model.encoder.vectors([model.encoder.row(text)])[0] for text in _utterances(request)]
+    for vector in vectors[:-1]:
+        state = head.read(state, head.project(vector))
+    chance = head.score(head.context(state), head.project(np.asarray(vectors[-1])))
+    return {"other": 1 - chance, "next": chance}
+
+
+def _utterances(request: Classify) -> list[str]:
+    return [" ".join(text.split()) for text in (*request.text.split("\n"), request.pair or "")]

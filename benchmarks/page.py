@@ -1,0 +1,135 @@
+"""The figures on speed as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+HEAD = """# Speed
+
+`python -m benchmarks` measures everything on this page in one run, on the machine at hand. Ratios are of runs that
+took turns, so that a busy machine slows both sides alike.
+
+{processor}, {threads} threads, {gflops:,.0f} GFLOP/s in a large matrix product. Weights: {weights}.
+"""
+SIDES = """
+## Side by side
+
+*naive*: torch in fp32, one text at a time in the order given, one forward pass per masked token, the context read twice
+for every response and the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
+agree to 1e-3. *int8*: weights as a pack stores them, computed in fp32; scores are held against those of full precision
+by rank.
+Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve.
+"""
+MARKS = {True: "yes", False: "**no**"}
+
+
+def page(found: Mapping[str, Any], gpu: Mapping[str, Any] | None = None) -> str:
+    """The whole page."""
+    machine = found["machine"]
+    parts = [
+        HEAD.format(
+            processor=machine["processor"],
+            threads=machine["threads"],
+            gflops=machine["peak_gflops"],
+            weights=found["weights"] + (", so ranks of int8 say nothing" if found["weights"] == "random" else ""),
+        ),
+        SIDES,
+        _sides(found),
+        _absent(found["absent"]),
+        _ours(found),
+        _growth(found),
+        _command(found),
+        _gpu(gpu),
+    ]
+    return "\n".join(filter(None, parts)).rstrip() + "\n"
+
+
+def _sides(found: Mapping[str, Any]) -> str:
+    heads = ("metric", "weights", "against", "ours, a second", "theirs", "ratio", "bar", "largest difference")
+    heads += ("Spearman", "in the model", "of the peak", "met")
+    rows = [
+        (
+            *(side[name] for name in ("metric", "weights", "against")),
+            f"{side['ours']:,.1f}",
+            f"{side['theirs']:,.1f}",
+            f"{side['ratio']:.1f}",
+            "" if side["bar"] is None else f"{side['bar']:g}",
+            f"{side['difference']:.1e}",
+            f"{side['spearman']:.4f}",
+            f"{side['model_share']:.0%}",
+            f"{side['of_peak']:.0%}",
+            MARKS[side["met"]],
+        )
+        for side in found["sides"]
+    ]
+    return _table(heads, rows)
+
+
+def _absent(names: Sequence[str]) -> str:
+    return f"\nNot installed, so not measured: {', '.join(names)}." if names else ""
+
+
+def _ours(found: Mapping[str, Any]) -> str:
+    whole, slow = found["together"], min(found["cache"].values())
+    cache = _table(("metric", "examples a second"), [(name, f"{rate:,.0f}") for name, rate in found["cache"].items()])
+    said = [
+        "\n## Shared work",
+        f"\nFour model metrics at once take {whole['overhead']:.2f} times their forward passes alone (bar 1.3: "
+        f"{MARKS[whole['overhead'] <= 1.3]}). A second run, all from the cache (bar 5,000: {MARKS[slow >= 5000]}):\n",
+        cache,
+    ]
+    if "start_up" in found:
+        took = found["start_up"]
+        said.append(f"\n`turnwise score` of 10 examples with `usr`: {took:.1f} s (bar 3: {MARKS[took < 3]}).")
+    return "\n".join(said)
+
+
+def _growth(found: Mapping[str, Any]) -> str:
+    tables = []
+    for title, name in (("examples", "growth"), ("words in the response", "lengths")):
+        sizes = [str(size) for size in next(iter(found[name].values()))]
+        rows = [(metric, *(f"{ms:.3g}" for ms in costs.values())) for metric, costs in found[name].items()]
+        tables.append(f"\nMilliseconds per example, by {title}:\n\n" + _table(("metric", *sizes), rows))
+    return "\n## How cost grows\n" + "\n".join(tables)
+
+
+def _command(found: Mapping[str, Any]) -> str:
+    rows = [
+        (metrics, f"{run['rows']:,}", f"{run['seconds']:.1f}", f"{run['mib']:,.0f}")
+        for metrics, runs in found["command"].items()
+        for run in runs
+    ]
+    rates = [
+        f"{side['metric']} {1e6 / side['ours'] / 3600:,.1f} h" for side in found["sides"] if side["weights"] == "int8"
+    ]
+    said = "\n## The command, and what a million turns cost\n\n" + _table(
+        ("metrics", "rows", "s", "MiB at the peak"), rows
+    )
+    return said + f"\n\nExtrapolated to a million turns on this machine: {', '.join(rates)}."
+
+
+def _gpu(gpu: Mapping[str, Any] | None) -> str:
+    if gpu is None:
+        return ""
+    heads = ("metric", "examples a second", "TFLOP/s", "of the peak")
+    rows = [
+        (
+            name,
+            f"{one['examples_per_second']:,.0f}",
+            f"{one['tflops']:.2f}",
+            f"{one['tflops'] / gpu['peak_tflops']:.1%}",
+        )
+        for name, one in gpu["metrics"].items()
+    ]
+    said = (
+        f"{gpu['device']}, {gpu['peak_tflops']:.0f} TFLOP/s in a large bf16 product; checkpoints: {gpu['checkpoints']}."
+    )
+    return f"\n## On a GPU\n\n`python -m benchmarks.gpu --out docs/results/speed-gpu.json`: {said}\n\n" + _table(
+        heads, rows
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

@@ -1,0 +1,217 @@
+"""Two ways to the same scores, measured in turns: how many times faster is one, and how far do the scores agree?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from benchmarks import naive
+from benchmarks.chats import every_turn, several_responses
+from benchmarks.gpu import Counted, sizes_of
+from turnwise.dialogue import Example
+from turnwise.engine.local import judge_examples
+from turnwise.engine.run import answer_requests
+from turnwise.metrics.registry import load_metric
+from turnwise.models.checkpoints import CheckpointModels
+from turnwise.models.export.build import build_pack
+from turnwise.models.maude import MaudeModel
+from turnwise.models.pack import Pack
+
+Scores = Callable[[Sequence[Example]], Sequence[float]]
+# What issue and documentation promise, by metric and precision of the weights.
+BARS = {
+    ("usr-mlm", "fp32"): 3.0,
+    ("usr-dr-c", "fp32"): 2.0,
+    ("coherence", "fp32"): 4.0,
+    ("maude", "fp32"): 10.0,
+    ("bertscore", "fp32"): 1.5,
+    ("usr-mlm", "int8"): 8.0,
+    ("usr-dr-c", "int8"): 5.0,
+}
+TOKENIZER = {"tokenizer_class": "BertTokenizer", "model_max_length": 512}
+TOKENIZER |= {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "mask", "pad", "unk")}
+LARGEST_DIFFERENCE, LEAST_SPEARMAN = 1e-3, 0.995
+
+
+@dataclass
+class Side:
+    """One comparison: rates of either way, and how far their scores agree."""
+
+    metric: str
+    weights: str
+    against: str
+    count: int
+    ours: float
+    theirs: float
+    difference: float
+    spearman: float
+    model_share: float
+    of_peak: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast we are."""
+        return self.ours / self.theirs
+
+    @property
+    def bar(self) -> float | None:
+        """How many times as fast we promised to be."""
+        return BARS.get((self.metric, self.weights))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the scores are the same, or for rounded weights in the same order."""
+        if self.weights == "fp32":
+            return self.difference <= LARGEST_DIFFERENCE
+        return self.spearman >= LEAST_SPEARMAN
+
+    @property
+    def met(self) -> bool:
+        """Whether speed and agreement are as promised."""
+        return self.agrees and (self.bar is None or self.ratio >= self.bar)
+
+
+class Ours:
+    """Our way, with what its time went into."""
+
+    def __init__(self, pack: Pack, checkpoints: Path) -> None:
+        self.models = Counted(pack, sizes_of(checkpoints))
+        self.in_model = 0.0
+        self._timed: set[str] = set()
+
+    def scores(self, request: str, examples: Sequence[Example]) -> list[float]:
+        """The scores, with nothing remembered from before."""
+        metric = load_metric(request)
+        judged = judge_examples(examples, {"it": metric}, lambda asked: answer_requests(asked, self))
+        return [float(one["it"].value or 0.0) for one in judged]
+
+    def forget(self) -> None:
+        """Let go of what models remember of texts that they have read."""
+        self.in_model, self.models.operations = 0.0, 0.0
+        for model in self.models._opened.values():
+            if isinstance(model, MaudeModel):
+                model._vectors._held.clear()
+                model._states._held.clear()
+
+    roles = property(lambda self: self.models.roles)
+
+    def label(self, roles: Any) -> str:
+        return self.models.label(roles)
+
+    def model(self, role: str) -> Any:
+        model = self.models.model(role)
+        if role not in self._timed:
+            self._timed.add(role)
+            run = model.run
+
+            def timed(rows: Any) -> Any:
+                began = time.perf_counter()
+                found = run(rows)
+                self.in_model += time.perf_counter() - began
+                return found
+
+            model.run = timed
+        return model
+
+
+def packs(checkpoints: Path, out: Path) -> dict[str, Pack]:
+    """Packs of the checkpoints: with their weights as they are, and as a pack is shipped."""
+    folders = sorted(path for path in checkpoints.iterdir() if path.is_dir())
+    # A head is added after the encoder that it reads.
+    folders.sort(key=lambda folder: (folder / "maude.safetensors").is_file())
+    made = {"fp32": {"fineness": None}, "int8": {}}
+    return {
+        name: build_pack(folders, out / name, name=name, licence="none", **options)  # type: ignore[arg-type]
+        for name, options in made.items()
+    }
+
+
+def compared(checkpoints: Path, out: Path, count: int, rounds: int, peak: float) -> list[Side]:
+    """Every metric by the naive way and by ours, at equal weights and with rounded ones."""
+    plain = CheckpointModels(checkpoints, "cpu")
+    ours = {weights: Ours(pack, checkpoints) for weights, pack in packs(checkpoints, out).items()}
+    # Dialogues of real length: that is where reading a conversation anew for each turn costs.
+    turns, answers = every_turn(count, turns=12), several_responses(-(-count // 5))[:count]
+    texts = {"usr-mlm": turns, "usr-dr-c": turns, "maude": turns, "coherence": answers}
+    found = []
+    for request, examples in texts.items():
+        ways: dict[str, Scores] = {"naive": partial(naive.scores, request, models=plain)}
+        ways |= {weights: partial(way.scores, request) for weights, way in ours.items()}
+        found += _race(request, ways, ours, examples, rounds, peak, "naive")
+    if find_spec("bert_score"):
+        found += _bertscore(checkpoints, out, ours, turns, rounds, peak)
+    return found
+
+
+def _bertscore(
+    checkpoints: Path, out: Path, ours: dict[str, Ours], examples: list[Example], rounds: int, peak: float
+) -> list[Side]:
+    from bert_score import BERTScorer
+
+    layers = sizes_of(checkpoints)["encoder"]["layers"]
+    folder = shutil.copytree(checkpoints / "encoder", out / "for-bert-score")
+    # The package asks the tokenizer how long a text may be.
+    (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
+    package = BERTScorer(model_type=str(folder), num_layers=layers, device="cpu", nthreads=0, batch_size=64)
+
+    def by_package(some: Sequence[Example]) -> Sequence[float]:
+        found = package.score([one.response for one in some], [list(one.references) for one in some])
+        return found[2].tolist()  # type: ignore[no-any-return]
+
+    mine = {"fp32": ours["fp32"]}
+    ways: dict[str, Scores] = {"naive": by_package, "fp32": partial(mine["fp32"].scores, f"bertscore[layer={layers}]")}
+    return _race("bertscore", ways, mine, examples, rounds, peak, "bert-score")
+
+
+def _race(
+    name: str,
+    ways: dict[str, Scores],
+    ours: dict[str, Ours],
+    examples: Sequence[Example],
+    rounds: int,
+    peak: float,
+    against: str,
+) -> list[Side]:
+    """Rounds are interleaved and the fastest of each way counts, so that a busy machine slows all alike."""
+    count = len(examples)
+    for run in ways.values():
+        run(examples[:2])  # opens the model
+    seconds, share, done = dict.fromkeys(ways, float("inf")), dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    scores: dict[str, Any] = {}
+    for _ in range(rounds):
+        for way, run in ways.items():
+            if way in ours:
+                ours[way].forget()
+            began = time.perf_counter()
+            scores[way] = np.array(run(examples))
+            took = time.perf_counter() - began
+            if took < seconds[way]:
+                seconds[way] = took
+                if way in ours:
+                    share[way], done[way] = ours[way].in_model / took, ours[way].models.operations / took
+    truth = scores["naive"]
+    return [
+        Side(
+            name,
+            way,
+            against,
+            count,
+            count / seconds[way],
+            count / seconds["naive"],
+            float(np.abs(scores[way] - truth).max()),
+            float(spearmanr(scores[way], truth).statistic),
+            share[way],
+            done[way] / peak,
+        )
+        for way in ours
+    ]

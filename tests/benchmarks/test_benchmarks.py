@@ -1,0 +1,49 @@
+"""The benchmark command, tiny: every part of it runs, and both ways come to the same scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the naive way is torch's: pip install 'turnwise[torch]'")
+pytest.importorskip("transformers", reason="the naive way needs transformers: pip install 'turnwise[torch]'")
+
+from benchmarks.__main__ import main
+
+from benchmarks import gpu
+
+
+def test_the_smoke_run_measures_everything_and_scores_agree(tmp_path: Path) -> None:
+    assert main(["--smoke", "--out", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "speed.json").read_text())
+    sides = {(side["metric"], side["weights"]): side for side in found["sides"]}
+    assert {name for name, _ in sides} >= {"usr-mlm", "usr-dr-c", "maude", "coherence"}
+    for (name, weights), side in sides.items():
+        assert side["ours"] > 0
+        assert side["theirs"] > 0
+        if weights == "fp32":
+            assert side["difference"] < 1e-3, name
+    assert found["together"]["overhead"] >= 1
+    assert all(run["mib"] > 0 for runs in found["command"].values() for run in runs)
+    page = (tmp_path / "speed.md").read_text()
+    assert "| usr-mlm | fp32 | naive |" in page
+    assert "ranks of int8 say nothing" in page
+
+
+def test_the_gpu_benchmark_runs_where_there_is_none(tmp_path: Path) -> None:
+    out = tmp_path / "gpu.json"
+    gpu.main(["--device", "cpu", "--size", "tiny", "--count", "12", "--rounds", "1", "--out", str(out)])
+    found = json.loads(out.read_text())
+    assert list(found["metrics"]) == list(gpu.METRICS)
+    assert all(one["tflops"] > 0 for one in found["metrics"].values())
+
+
+def test_operations_are_counted_by_hand() -> None:
+    from turnwise.models.protocols import Row
+
+    sizes = {"width": 2, "inner": 8, "layers": 1, "words": 10, "shared": 1.0, "matrices": 2, "kind": "masked-lm"}
+    row = Row((1, 2, 3), places=(1,), wanted=(2,))
+    # Four matrices 2 x 2 and two 2 x 8 for three tokens, three times three pairs of tokens, one place of ten words.
+    assert gpu.operations([row], sizes) == 2 * (4 * 4 + 2 * 16) * 3 + 4 * 2 * 9 + 2 * 2 * 10
