@@ -80,6 +80,34 @@ def test_roles_can_be_chosen(checkpoints: dict[str, Path], tmp_path: Path) -> No
         build_pack(chosen, tmp_path / "pack", name="p", licence="none")
 
 
+def test_one_role_can_be_replaced_alone(checkpoints: dict[str, Path], small_pack: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    other = Path(shutil.copytree(checkpoints["nup"], tmp_path / "nup"))
+    weights = load_file(other / "model.safetensors")
+    weights["embeddings.position_embeddings.weight"] *= 2
+    save_file(weights, other / "model.safetensors")
+    pack = build_pack([other], tmp_path / "pack", name="p", licence="none", keep=small_pack)
+    assert {checked.role for checked in verify_pack(tmp_path / "pack")} == ROLES
+    before = load_pack(small_pack).manifest
+    changed = {role for role in pack.roles if pack.manifest.fingerprint(role) != before.fingerprint(role)}
+    assert changed == {"nup", "nup-trunk"}
+    assert pack.manifest.files["words.bin"] == before.files["words.bin"]
+
+
+def test_a_role_that_shares_other_words_cannot_be_kept(
+    checkpoints: dict[str, Path], small_pack: Path, tmp_path: Path
+) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    other = Path(shutil.copytree(checkpoints["nup"], tmp_path / "nup"))
+    weights = load_file(other / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += 0.5
+    save_file(weights, other / "model.safetensors")
+    with pytest.raises(TurnwiseError, match=r"words\.bin of the pack to keep differs"):
+        build_pack([other], tmp_path / "pack", name="p", licence="none", keep=small_pack)
+
+
 @pytest.mark.parametrize("name", ["nup.onnx", "words.bin", "tokenizer.json", "unigrams.safetensors"])
 def test_a_damaged_file_is_refused(copy: Path, name: str) -> None:
     content = bytearray((copy / name).read_bytes())

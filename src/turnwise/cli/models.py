@@ -106,10 +106,14 @@ def build(
     texts: Annotated[
         list[Path] | None, typer.Option(help="Files of dialogues to count words in, for vectors and unigrams.")
     ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="A pack's name or folder: roles that no checkpoint fills are taken from it.")
+    ] = None,
 ) -> None:
     """Make a pack of your own from trained checkpoints; needs the extra [torch]."""
     from turnwise.cli import show
     from turnwise.models.export.build import build_pack
+    from turnwise.models.pack import load_pack
     from turnwise.train.dialogues import read
 
     dialogues = read(texts or ())
@@ -121,6 +125,7 @@ def build(
         version=version,
         texts=(turn.text for dialogue in dialogues for turn in dialogue.turns),
         texts_card={"data": sorted({dialogue.corpus for dialogue in dialogues})},
+        keep=load_pack(keep).folder if keep else None,
     )
     show.note(f"{out}: {', '.join(built.roles)}")
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.bert import Bert, WordTable, trunk_weights
 from turnwise.models.export.heads import check_foundations, copy_heads, head_roles
+from turnwise.models.export.keep import keep_roles
 from turnwise.models.export.llama import LONGEST, export_llama
 from turnwise.models.export.maude import FINENESS as RECURRENT_FINENESS
 from turnwise.models.export.maude import OWN, encoder_of, is_head, pack_head, role_of
@@ -246,33 +247,37 @@ def build_pack(
     texts: Iterable[str] = (),
     texts_card: Mapping[str, Any] | None = None,
     fineness: Mapping[str, float] | None = FINENESS,
+    keep: Path | None = None,
 ) -> Pack:
-    """A pack from checkpoints, given as folders (all their roles) or by role; `fineness=None` keeps full precision."""
+    """A pack from checkpoints, given as folders (all their roles) or by role; `fineness=None` keeps full precision.
+
+    Roles that no checkpoint fills come from the pack in the folder `keep`, if there is one.
+    """
     partial = out.with_name(out.name + ".partial")
     if out.exists():
         raise TurnwiseError(f"{out}: exists already; give another folder or remove it")
     shutil.rmtree(partial, ignore_errors=True)
     builder = PackBuilder(partial, fineness=fineness)
+    wanted: dict[Path, list[str] | None] = {}
     if isinstance(checkpoints, Mapping):
-        folders: dict[Path, list[str]] = {}
         for role, folder in checkpoints.items():
-            folders.setdefault(Path(folder), []).append(role)
-        for folder in _heads_last(folders):
-            builder.add(folder, folders[folder])
+            wanted[Path(folder)] = [*(wanted.get(Path(folder)) or ()), role]
     else:
-        for folder in _heads_last(map(Path, checkpoints)):
-            builder.add(folder)
+        wanted = {Path(folder): None for folder in checkpoints}
+    heads = [folder for folder in wanted if is_head(folder)]
+    for folder in (folder for folder in wanted if folder not in heads):
+        builder.add(folder, wanted[folder])
+    if keep is not None:
+        builder.roles |= keep_roles(keep, partial, builder.roles)
+    # A head over an encoder can only be added to a pack that has the encoder.
+    for folder in heads:
+        builder.add(folder, wanted[folder])
     listed = list(texts)
     if listed:
         builder.add_tables(listed, texts_card or {})
     builder.finish(name, version, licence, languages)
     partial.replace(out)
     return Pack(out)
-
-
-def _heads_last(folders: Iterable[Path]) -> list[Path]:
-    """A head over an encoder can only be added to a pack that has the encoder."""
-    return sorted(folders, key=is_head)
 
 
 def _json(path: Path) -> Any:
