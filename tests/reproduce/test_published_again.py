@@ -10,6 +10,7 @@ from turnwise.reproduce import fbd, holistic, usr, usr_people
 from turnwise.reproduce.cells import Ours, TableSpec
 from turnwise.reproduce.published import Key, of_table
 from turnwise.reproduce.room import Room
+from turnwise.reproduce.stand import correlations
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,21 @@ def test_entropies_of_the_released_groups(room: Room) -> None:
 def test_regression_on_item_means(room: Room) -> None:
     values = [ours.value for ours in usr_people.regression_cells(room).values()]
     assert values == pytest.approx([0.9687, 0.9627], abs=5e-5)
+
+
+def test_overlap_metrics_give_all_their_cells(room: Room) -> None:
+    """Except system-level cells of PersonaChat's qualities, which the paper fills with those of Overall."""
+    names = ("F-1", *(f"BLEU-{n}" for n in range(1, 5)), "ROUGE-L")
+    right = computed = 0
+    for number in range(10, 22):
+        _, _, quality, _, _ = (key := of_table("usr", str(number))[0].key)
+        levels = ("turn",) if key.corpus == "PersonaChat" and number > 11 else ("turn", "system")
+        stands = {name: usr.METRICS[name] for name in names}
+        file, left_out = usr.FILES[key.corpus], [usr.REFERENCE]
+        found = correlations(
+            room, key.corpus, file, stands, levels=("turn", "system"), qualities={quality: quality}, exclude=left_out
+        )
+        some = {key: ours for key, ours in found.items() if key.level in levels}
+        one, all_of_them = same(("usr", str(number)), some)
+        right, computed = right + one, computed + all_of_them
+    assert (right, computed) == (228, 228)

@@ -55,7 +55,6 @@ OURS = shipped("fbd", "prd")
 # Fig. 2: the same distance by several readings of several encoders.
 ENCODERS: Mapping[str, str] = {
     "encoder, last layer, first token": "fbd:released",
-    "encoder, last layer, mean": "fbd:released[pooling=mean]",
     "encoder, middle layer, mean": "fbd:released[pooling=mean,layer=3]",
     "next-utterance trunk, last layer, first token": "fbd:released[role=nup-trunk]",
     "next-utterance trunk, as shipped": "fbd",

@@ -15,6 +15,7 @@ from turnwise.engine.ask import asker
 from turnwise.engine.local import Ask
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
+from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import load_models, offered_roles
@@ -93,6 +94,11 @@ class Room:
         found: T = self._once[name]
         return found
 
+    def _without(self, file: Path, systems: Sequence[str]) -> Path:
+        """A corpus without some of its systems."""
+        rows = [example_to_dict(row.example) for row in read_rows([file]) if row.example]
+        return self.derived(f"{file.stem}_correlated", (row for row in rows if row["system"] not in systems))
+
     # --- models -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -130,9 +136,10 @@ class Room:
         file = corpus if isinstance(corpus, Path) else self.corpus(corpus)
         known = {one: self._meta.get((str(file), (one, *exclude), level)) for one in dict.fromkeys(requests)}
         if fresh := [one for one, found in known.items() if found is None]:
-            there = {example.system for row in read_rows([file]) if (example := row.example)}
+            # Left out before anything is scored: what is standardised over a corpus is so over what is correlated.
+            kept = self._without(file, exclude) if exclude else file
             result = metaevaluate(
-                file, fresh, exclude_systems=[name for name in exclude if name in there], level=level,  # type: ignore[arg-type]
+                kept, fresh, level=level,  # type: ignore[arg-type]
                 seed=self.seed, models=self.models, device=self.device, cache=self.cache,
             )  # fmt: skip
             for one in fresh:
