@@ -16,7 +16,7 @@ SIDES = """
 ## Side by side
 
 *naive*: torch in fp32, one text at a time in the order given, one forward pass per masked token, the context read twice
-for every response and the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
+for every response, the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
 agree to 1e-3. *int8*: weights as a pack stores them, computed in fp32; scores are held against those of full precision
 by rank.
 Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve.
