@@ -34,7 +34,7 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     named = list(dict.fromkeys(row["panel"] for row in rows))
     faceted = sized.facet(alt.Facet("panel:N", sort=named, title=None), columns=3)
     if figure.look != "bars":  # bars are dodged by a scale that panels must share
-        faceted = faceted.resolve_scale(x="independent")
+        faceted = faceted.resolve_scale(x="independent", y="independent" if figure.look == "points" else "shared")
     return styled(faceted)  # type: ignore[no-any-return]
 
 

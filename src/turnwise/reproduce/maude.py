@@ -237,7 +237,7 @@ PAPER = Paper(
                   across=("corpus",),
                   notes=("The paper shows a picture only. Half of the dialogues teach, half test.",)),
         FigureSpec("maude", "Fig. 3", "pairs of utterances along two discriminants", "points", "first", "second",
-                   scatter),
+                   scatter, notes=("Directions learnt from one half of the dialogues; points of the other half.",)),
         FigureSpec("maude", "Figs. 4-6", "scores along a dialogue", "lines", "turn", "score", along),
     ),
 )  # fmt: skip
