@@ -62,10 +62,23 @@ def test_usr_dr_released_texts() -> None:
 
 
 def test_usr_dr_reads_texts_as_the_models_were_trained_on_them() -> None:
+    about_the_fact = Classify("i love cats .", EXAMPLE.response, role="dr-f")
+    about_the_context = Classify("Hello! [SEP] Do you like dogs?", EXAMPLE.response, role="nup")
+    assert load_metric("usr-dr-c").requests(EXAMPLE) == [about_the_context, about_the_fact]
+    assert asked("usr-dr-f") == about_the_fact
     context = "i love cats . [SEP] Hello! [SEP] Do you like dogs?"
-    assert asked("usr-dr-c") == Classify(context, EXAMPLE.response, role="nup")
-    assert asked("usr-dr-f") == Classify("i love cats .", EXAMPLE.response, role="dr-f")
-    assert asked("usr-dr-c[turns=1]").text == "i love cats . [SEP] Do you like dogs?"
+    assert asked("usr-dr-c[reading=together]") == Classify(context, EXAMPLE.response, role="nup")
+    assert asked("usr-dr-c[reading=together,turns=1]").text == "i love cats . [SEP] Do you like dogs?"
+
+
+def test_context_and_fact_count_alike(toy: Toy) -> None:
+    score = toy.score("usr-dr-c", EXAMPLE)
+    alone = Example(EXAMPLE.response, EXAMPLE.context)
+    assert score.parts["fact"] == toy.score("usr-dr-f", EXAMPLE).value
+    assert score.parts["context"] == toy.score("usr-dr-c", alone).value == toy.score("nup", alone).value
+    assert score.value == pytest.approx((score.parts["context"] + score.parts["fact"]) / 2)
+    best = toy.score("usr-dr-c[fact=best]", EXAMPLE)
+    assert best.parts["fact"] == toy.score("usr-dr-f[fact=best]", EXAMPLE).value
 
 
 def test_the_best_fact_is_the_best_of_all(toy: Toy) -> None:
@@ -196,7 +209,8 @@ def test_signatures_show_modes_and_options() -> None:
 def test_models_are_those_of_the_parts_in_use() -> None:
     assert load_metric("usr").roles == {"vup", "masked-lm", "nup", "dr-f"}
     assert load_metric("usr:released").roles == {"masked-lm", "nup", "dr-f"}
-    assert load_metric("usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]").roles == {"masked-lm", "nup"}
+    assert load_metric("usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]").roles == {"masked-lm", "nup", "dr-f"}
+    assert load_metric("usr-dr-c[reading=together]").roles == {"nup"}
     assert load_metric("usr[mlm=vup]").roles == {"vup", "nup", "dr-f"}
 
 

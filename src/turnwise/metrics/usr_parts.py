@@ -122,25 +122,30 @@ class DialogueRetrieval(Metric):
         return [fact for fact in example.facts if fact != NO_FACT or self.mode != "recommended"]
 
     def requests(self, example: Example) -> Sequence[Request]:
+        return self._about_facts(example, self.asked_role, self.reads_context)
+
+    def _about_facts(self, example: Example, role: str, reads_context: bool) -> list[Classify]:
+        """The questions about the facts, one each or one in all."""
         facts = self.facts(example)
         if self.fact == "best" and facts:
-            return [self._request(example, fact) for fact in facts]
+            return [self._request(example, fact, role, reads_context) for fact in facts]
         if self.fact == "all" or not facts:
-            return [self._request(example, " ".join(facts))]
+            return [self._request(example, " ".join(facts), role, reads_context)]
         # Words that all facts share tell nothing about which one is meant: the facts are their own corpus.
-        return [self._request(example, choose_fact(example.response, facts, TfIdf(facts), minimum=-1.0) or "")]
+        closest = choose_fact(example.response, facts, TfIdf(facts), minimum=-1.0) or ""
+        return [self._request(example, closest, role, reads_context)]
 
-    def _request(self, example: Example, fact: str) -> Classify:
-        turns = list(last_turns(example.context, self.turns)) if self.reads_context else []
+    def _request(self, example: Example, fact: str, role: str, reads_context: bool) -> Classify:
+        turns = list(last_turns(example.context, self.turns)) if reads_context else []
         response = example.response
         if self.tokenised:
             turns, response, fact = [as_published(turn) for turn in turns], as_published(response), fact.lower()
         window = None if self.max_length is None else Window(total=self.max_length, keep="start")
         if not self.separators:
-            return Classify(context_text(turns, fact or None, len(turns)), response, window, self.asked_role)
+            return Classify(context_text(turns, fact or None, len(turns)), response, window, role)
         eos, go = split_separators(self.separators)
         given = " ".join(word for text in [*turns, *([fact] if fact else [])] for word in (text, eos))
-        return Classify(given, " ".join(filter(None, [go, response, eos])), window, self.asked_role)
+        return Classify(given, " ".join(filter(None, [go, response, eos])), window, role)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         chances = [positive(answer) for answer in answers]
@@ -156,13 +161,39 @@ def positive(answer: Mapping[str, float]) -> float:
 @register({"usr-dr-c": {}})
 @dataclass(frozen=True, kw_only=True)
 class UsrDrC(DialogueRetrieval):
-    """Given the context and, where there is one, the fact."""
+    """Given the context and, where there is one, the fact.
+
+    Recommended: each is asked about by itself, by the model that learnt to, and the score is the mean of the two
+    answers; paper and released: one question about both in one text. `reading` chooses.
+    """
+
+    reading: Literal["apart", "together"] = "apart"
 
     summary: ClassVar[str] = "how probable it is that the response follows its context and fact"
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
+        mode: {**DialogueRetrieval._as_released, "reading": "together"} for mode in ("released", "paper")
+    }
     roles: ClassVar[frozenset[str]] = frozenset({"nup"})
     asked_role: ClassVar[str] = "nup"
     reads_context: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reading == "apart":
+            object.__setattr__(self, "roles", frozenset({"nup", "dr-f"}))
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        facts = self.facts(example)
+        if self.reading == "together" or not facts:
+            return super().requests(example)
+        return [self._request(example, "", "nup", True), *self._about_facts(example, "dr-f", False)]
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        if self.reading == "together" or not self.facts(example):
+            return super().judge(example, answers)
+        context, *facts = (positive(answer) for answer in answers)
+        return Score((context + max(facts)) / 2, {"context": context, "fact": max(facts)})
 
 
 @register({"usr-dr-f": {}})
