@@ -1,7 +1,12 @@
 """MAUDE's baselines for its tables: RUBER, InferSent and DistilBERT-NLI, trained on the dialogues that MAUDE has.
 
-`Baselines(room, kept, held).trained(name, negatives)` gives a function from contexts and responses to scores. What was
-trained before is taken from the working folder.
+`Baselines(room, dialogues).trained(name, negatives)` gives a function from contexts and responses to scores. What was
+trained before is taken from a folder, WORK/tables/baselines unless another is named.
+
+    python scripts/delta_baselines.py --data DIR --work DIR [--encoder DIR --device cuda] --minutes 0.35
+    python scripts/delta_baselines.py ruber infersent bert-nli --negatives all|semantics|syntax ... --minutes 0.5
+
+are how those of the printed tables were made, on a GPU; the first trains where the reading networks start.
 """
 
 from __future__ import annotations
@@ -43,22 +48,29 @@ logger = logging.getLogger(__name__)
 
 
 class Baselines:
-    """The baselines over one set of dialogues; what they share is made once."""
+    """The baselines over one set of dialogues; what they share is made once.
+
+    The dialogues, to learn from and to validate on, are only asked for where something has to be trained.
+    """
 
     def __init__(
         self,
         room: Room,
-        kept: Sequence[Sampled],
-        held: Sequence[Sampled],
+        dialogues: Callable[[], tuple[Sequence[Sampled], Sequence[Sampled]]],
         *,
+        folder: Path | None = None,
         minutes: float = 2.0,
         reworded: float = 0.5,
         seed: int = 0,
     ) -> None:
-        self._room, self._kept, self._held = room, kept, held
+        self._room, self._read = room, dialogues
         self._minutes, self._reworded, self._seed = minutes, reworded, seed
-        self._folder = room.work / "tables" / "baselines"
+        self._folder = folder or room.work / "tables" / "baselines"
+
+    @cached_property
+    def _sides(self) -> tuple[Sequence[Sampled], Sequence[Sampled]]:
         self._folder.mkdir(parents=True, exist_ok=True)
+        return self._read()
 
     def trained(self, name: str, negatives: Sequence[Kind]) -> Score:
         """Train a baseline against these kinds of wrong responses."""
@@ -89,7 +101,7 @@ class Baselines:
         texts = Texts()
         training, validation = (
             self._pairs(texts, side, negatives, Random(f"{self._seed}:{number}"))
-            for number, side in enumerate((self._kept, self._held))
+            for number, side in enumerate(self._sides)
         )
         recipe = Recipe(
             weight_decay=1e-4, batch=256, patience=3, minutes=self._minutes, seed=self._seed, device=self._room.device
@@ -127,7 +139,7 @@ class Baselines:
         file = self._folder / "thoughts.safetensors"
         if not file.is_file():
             texts = Texts()
-            training, validation = (_neighbours(texts, side) for side in (self._kept, self._held))
+            training, validation = (_neighbours(texts, side) for side in self._sides)
             words = texts.words(self._room.pack)
             model = seeded(self._seed, lambda: Thoughts(*words))
             recipe = Recipe(
@@ -190,7 +202,7 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     room = Room(args.data, args.work, args.models, encoder=args.encoder, device=args.device)
-    trainer = Baselines(room, *dialogues(room, "personachat"), minutes=args.minutes)
+    trainer = Baselines(room, lambda: dialogues(room, "personachat"), minutes=args.minutes)
     if not args.names:
         trainer.start()
     for name in args.names:

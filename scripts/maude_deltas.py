@@ -1,10 +1,13 @@
-"""MAUDE's tables in one command: `python scripts/maude_deltas.py --data DIR --work DIR [--out FILE.md]`.
+"""MAUDE's tables in one command: `python scripts/maude_deltas.py --data DIR --work DIR [--heads DIR] [--out FILE.md]`.
 
-Trains MAUDE (and, with --baselines, the baselines) on PersonaChat and what is like it, against all negatives,
-against semantic ones only and against syntactic ones only, and prints for each kind of response on PersonaChat's
-validation set how far its mean score lies below the true responses' (the delta), the zero-shot deltas of random
-utterances on other corpora, and the published numbers. --metrics adds any metric of the pack as it is, untrained here.
-What was trained or encoded before is taken from --work.
+Trains MAUDE and its baselines on PersonaChat and what is like it, against all negatives, against semantic ones
+only and against syntactic ones only, and prints for each kind of response on PersonaChat's validation set how far
+its mean score lies below the true responses' (the delta), the zero-shot deltas of random utterances on other corpora,
+the published numbers, and the bars that MAUDE is held to. --metrics adds any metric of the pack as it is.
+
+What was trained or encoded before is taken from --work, and trained heads from --heads where they were trained
+elsewhere, as by train_maude.py and delta_baselines.py on a GPU: SET/maude.safetensors for each of all, semantics and
+syntax, and baselines/NAME-KINDS.safetensors. What is missing there is trained, and put there.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from maude_corpora import Room
-from train_maude import RECIPE, dialogues, train_head
+from maude_tables import CORPORA, KINDS, TRUE, ZERO_SHOT, markdown
+from train_maude import RECIPE, dialogues, recommended, train_head
 
 from turnwise.dialogue import Example
 from turnwise.engine.local import judge_examples
@@ -34,28 +39,11 @@ Values = npt.NDArray[np.floating]
 Score = Callable[[Sequence[Sequence[str]], Sequence[str]], Values]
 Asked = dict[str, list[tuple[tuple[str, ...], str]]]
 
-TRUE = "true response"
-# In the order of the paper's tables: its deltas for RUBER, InferSent, DistilBERT-NLI and MAUDE, trained on all.
-PUBLISHED: Mapping[str, tuple[float, float, float, float]] = {
-    "paraphrase": (0.249, 0.278, 0.024, 0.070),
-    "generated": (0.342, 0.362, 0.174, 0.308),
-    "random utterance": (0.152, 0.209, 0.147, 0.287),
-    "random generated": (0.402, 0.435, 0.344, 0.585),
-    "word drop": (0.342, 0.367, 0.261, 0.300),
-    "word order": (0.392, 0.409, 0.671, 0.726),
-    "word repeat": (0.432, 0.461, 0.782, 0.872),
-}
-ZERO_SHOT: Mapping[str, tuple[float, float, float, float]] = {
-    "dailydialog_test": (0.110, 0.113, 0.310, 0.351),
-    "frames_train": (0.109, 0.106, 0.206, 0.207),
-    "multiwoz_test": (0.123, 0.150, 0.274, 0.275),
-}
-
 
 def variants(test: Sequence[Sampled], seed: int = 0) -> Asked:
     """Every context with its true response, and the same contexts with each kind of other response."""
     rng = Random(f"{seed}:deltas")
-    asked: Asked = {name: [] for name in (TRUE, *PUBLISHED)}
+    asked: Asked = {name: [] for name in (TRUE, *KINDS)}
     said = [dialogue.turns[1:] for dialogue in test]
     written = [tuple(dialogue.generated.values()) for dialogue in test if dialogue.generated]
     own = {n: i for i, n in enumerate(n for n, dialogue in enumerate(test) if dialogue.generated)}
@@ -77,7 +65,7 @@ def variants(test: Sequence[Sampled], seed: int = 0) -> Asked:
 
 
 def deltas(asked: Asked, score: Score) -> dict[str, dict[str, float]]:
-    """For each kind of response: how many, mean, population standard deviation, and delta.
+    """For each kind of response: how many, mean, population standard deviation, delta, and wins of the true one.
 
     A kind that only some contexts have is held against the true responses to those contexts.
     """
@@ -91,6 +79,7 @@ def deltas(asked: Asked, score: Score) -> dict[str, dict[str, float]]:
             "mean": float(values.mean()),
             "std": float(values.std()),
             "delta": float(same.mean() - values.mean()),
+            "wins": float(((same > values) + 0.5 * (same == values)).mean()),
         }
     return rows
 
@@ -127,37 +116,12 @@ def metric_score(request: str, room: Room) -> Score:
     return score
 
 
-def trained(room: Room, name: str, options: Mapping[str, object]) -> Score:
+def trained(room: Room, heads: Path, name: str, options: Mapping[str, Any]) -> Score:
     """MAUDE trained against one set of negatives, on PersonaChat alone."""
-    folder = room.work / "tables" / name
+    folder = heads / name
     if not (folder / "maude.safetensors").is_file():
-        train_head(room, "personachat", Options(**{"negatives": SETS[name], **options}), RECIPE, folder)
+        train_head(room, "personachat", Options(**recommended("personachat", SETS[name]) | options), RECIPE, folder)
     return head_score(folder / "maude.safetensors", room)
-
-
-def markdown(tables: Mapping[str, Mapping[str, dict[str, dict[str, float]]]], room: Room) -> str:
-    """All tables, ours beside the paper's."""
-    lines = [
-        f"Paraphrases by {room.paraphraser} in place of back-translation; generated responses by the pack's causal "
-        "language model, greedy, in place of a sequence-to-sequence model.",
-    ]
-    for title, by_model in tables.items():
-        lines += ["", f"## {title}", "", f"| response | n | {' | '.join(by_model)} | paper: R, IS, DNLI, MAUDE |"]
-        lines.append("|---|---|" + "---|" * (len(by_model) + 1))
-        names = list(dict.fromkeys(name for rows in by_model.values() for name in rows))
-        for name in names:
-            cells = [_cell(rows.get(name), name) for rows in by_model.values()]
-            count = next(int(rows[name]["n"]) for rows in by_model.values() if name in rows)
-            paper = PUBLISHED.get(name) or ZERO_SHOT.get(name) or ()
-            lines.append(f"| {name} | {count} | {' | '.join(cells)} | {' '.join(f'{value:.3f}' for value in paper)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(row: Mapping[str, float] | None, name: str) -> str:
-    if row is None:
-        return ""
-    shown = f"{row['mean']:.3f} ± {row['std']:.3f}"
-    return shown if name == TRUE else f"**{row['delta']:.3f}** ({shown})"
 
 
 def main() -> None:
@@ -165,12 +129,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with train/, human/ and test/")
     parser.add_argument("--work", type=Path, required=True, help="folder that keeps vectors and heads between runs")
+    parser.add_argument("--heads", type=Path, help="folder of trained heads; WORK/tables when left out")
     parser.add_argument("--models", help="a pack's folder; the bundled pack when left out")
     parser.add_argument("--out", type=Path, help="Markdown file to write; a JSON file is written beside it")
     parser.add_argument("--dialogues", type=int, default=150, help="dialogues of PersonaChat to measure on")
     parser.add_argument("--other", type=int, default=120, help="dialogues of each other corpus")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="negatives to train against")
-    parser.add_argument("--baselines", nargs="*", default=[], help="baselines to train: ruber infersent bert-nli")
+    parser.add_argument("--baselines", nargs="*", default=["ruber", "infersent", "bert-nli"], help="of its paper")
     parser.add_argument("--metrics", nargs="*", default=[], help="metrics of the pack, as they are")
     parser.add_argument("--paraphraser", choices=("wordnet", "causal-lm", "back-translation"), default="wordnet")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: other options of MAUDE's head")
@@ -178,24 +143,26 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     room = Room(args.data, args.work, args.models, args.paraphraser)
     asked = variants(room.test("personachat_valid", args.dialogues))
-    others = {name: variants(room.test(name, args.other, variants=False)) for name in ZERO_SHOT}
+    others = {name: variants(room.test(name, args.other, variants=False)) for name in CORPORA}
+    heads = args.heads or args.work / "tables"
     tables: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for name in args.sets:
-        models: dict[str, Score] = {"maude": trained(room, name, args.options)}
+        models: dict[str, Score] = {"maude": trained(room, heads, name, args.options)}
         if args.baselines:
             from delta_baselines import Baselines
 
-            trainer = Baselines(room, *dialogues(room, "personachat"))
+            trainer = Baselines(room, lambda: dialogues(room, "personachat"), folder=heads / "baselines")
             models |= {baseline: trainer.trained(baseline, SETS[name]) for baseline in args.baselines}
         if name == args.sets[0]:
             models |= {request: metric_score(request, room) for request in args.metrics}
-        tables[f"PersonaChat, trained on {name}"] = {label: deltas(asked, score) for label, score in models.items()}
+        tables[name] = {label: deltas(asked, score) for label, score in models.items()}
         if name == "all":
-            tables["Zero-shot: random utterances of other corpora"] = {
+            tables[ZERO_SHOT] = {
                 label: {corpus: deltas(pairs, score)["random utterance"] for corpus, pairs in others.items()}
                 for label, score in models.items()
             }
-    text = markdown(tables, room)
+    command = f"python scripts/maude_deltas.py --dialogues {args.dialogues} --other {args.other}"
+    text = markdown(tables, room.paraphraser, command)
     print(text)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
