@@ -5,14 +5,15 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     mlm       MiniLM's trunk as a masked language model on dialogues
     nup       response selection with the context and with the fact alone, from mlm
     vup       valid utterances, inference and emotion on one trunk, from mlm
-    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues
-    clm       twelve of the teacher's layers, taught by it, on a four-bit grid
+    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil from
+    clm       twelve of SmolLM2's layers, tuned on a four-bit grid
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
-stages may take together; each gets its share. A stage goes on from its own earlier result in --bases with
---options '{"nup": {"base": "nup"}}'. --parts splits the trained weights, less the word table that all trunks
-share, into files of that many MB, for carrying them between machines; `join` puts them together again.
+stages may take together; each gets its share. --options changes a stage: it goes on from its own earlier result in
+--bases with '{"nup": {"base": "nup"}}', and is distilled with '{"clm": {"base": "teacher", "teacher": "teacher"}}'.
+--parts splits the trained weights, less the word table that all trunks share, into files of that many MB, for carrying
+them between machines; `join` puts them together again.
 """
 
 from __future__ import annotations
@@ -38,33 +39,30 @@ PAIRS = ("sick_train", "sick_trial", "sick_test", "anli_r1_dev", "anli_r2_dev", 
 PAIRS += ("breaking_nli", "rte_train", "rte_dev")
 CAUSAL = {"corpus_weights": WEIGHTS | {"dailydialog": 6}, "restyle": 0.15, "chunks": 1}
 STAGES: dict[str, dict[str, Any]] = {
-    "mlm": {"objective": "mlm", "base": "minilm", "share": 3.5, "validate": 4096, "corpus_weights": WEIGHTS},
+    "mlm": {"objective": "mlm", "base": "minilm", "share": 2.5, "validate": 4096, "corpus_weights": WEIGHTS},
     "nup": {
         "objective": "nup+dr-f",
         "base": "mlm",
-        "share": 8.0,
+        "share": 7.0,
         "shares": {"nup": 0.85, "dr-f": 0.15},
-        "fact_share": 0.6,
         "validate": 2000,
         "corpus_weights": WEIGHTS,
     },
     "vup": {
         "objective": "vup+nli+emotion",
         "base": "mlm",
-        "share": 6.0,
-        # Few turns carry an emotion: shown more often than this, they are learnt by heart.
-        "shares": {"vup": 0.42, "nli": 0.5, "emotion": 0.08},
+        "share": 4.0,
+        "shares": {"vup": 0.3, "nli": 0.35, "emotion": 0.35},
         "emotions_from": "dailydialog",
         "validate": 3000,
         "chunks": 1,
         "corpus_weights": WEIGHTS,
     },
-    "teacher": {"objective": "clm", "base": "smollm2", "share": 2.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
+    "teacher": {"objective": "clm", "base": "smollm2", "share": 1.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
     "clm": {
         "objective": "clm",
-        "base": "teacher",
-        "teacher": "teacher",
-        "share": 9.5,
+        "base": "smollm2",
+        "share": 6.0,
         "keep_layers": 12,
         "four_bit": True,
         "batch": 128,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import lzma
 from collections import Counter
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from turnwise.errors import TurnwiseError
-from turnwise.train import contradictions, decontaminate, dialogues, facts, inputs, negatives, sampling, selves, tasks
-from turnwise.train.config import Config
+from turnwise.train import contradictions, decontaminate, dialogues, facts, inputs, negatives, sampling
 from turnwise.train.dialogues import Dialogue, Turn
 
 
@@ -213,34 +211,3 @@ def test_contradictions_change_what_is_said() -> None:
     drawn = [pairs.draw(rng) for _ in range(300)]
     assert {pair.label for pair in drawn} == set(contradictions.LABELS)
     assert all(p.premise.lower() != p.hypothesis.lower() for p in drawn if p.label == "contradiction")
-
-
-def knowing(name: str, fact: str, *turns: str) -> dialogues.Dialogue:
-    return dataclasses.replace(talk(name, *turns), facts={dialogues.EVERYBODY: (fact,)})
-
-
-def test_a_fact_is_shown_only_to_a_response_about_it_and_somebody_elses_makes_it_wrong() -> None:
-    pool = [
-        knowing("1", "a husky pulls a sledge .", "what do you like ?", "my husky pulls the sledge .", "oh really ?"),
-        knowing("2", "the tuba is a brass horn .", "any hobby ?", "yes , i play the tuba .", "nice to hear ."),
-    ]
-    nowhere = Path("nowhere")
-    config = Config(objective="nup", data=(), out=nowhere, base=nowhere, fact_share=1.0, restyle=0.0)
-    task = tasks.NextUtterance(pool, config, facts.TfIdf(t.text for d in pool for t in d.turns))
-    drawn = [task.draw(Random(i)) for i in range(600)]
-    true = [d for d in drawn if d.label and "husky" in d.second]
-    assert true
-    assert all((d.first or "").startswith("a husky") for d in true)
-    assert not any((d.first or "").startswith("a husky") for d in drawn if d.label and d.second == "oh really ?")
-    unfounded = [d for d in drawn if d.source.endswith(":unfounded")]
-    assert unfounded
-    assert all(d.label == 0 and ("husky" in (d.first or "")) != ("husky" in d.second) for d in unfounded)
-
-
-def test_one_person_cannot_be_two() -> None:
-    pool = [knowing(str(i), f"I live in {place}.", "hi there", "hello you") for i, place in enumerate(("Rome", "Oslo"))]
-    assert selves.lines_by_frame(pool) == {"i live in": ["I live in Rome.", "I live in Oslo."]}
-    drawn = [contradictions.Pairs([*POOL, *pool]).draw(Random(i)) for i in range(300)]
-    made = {(p.premise, p.hypothesis, p.label) for p in drawn if p.source == "two selves"}
-    one, other = "I live in Rome.", "I live in Oslo."
-    assert made == {(one, other, "contradiction"), (other, one, "contradiction")}

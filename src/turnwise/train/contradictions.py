@@ -1,7 +1,7 @@
 """Pairs of utterances of one speaker that contradict, follow from or leave alone one another, made from dialogues.
 
-No model is asked: negation, antonyms, numbers, yes against no, two answers to the same question, two things that
-people say of themselves and that only one can be true of, and the wrong answers of multiple-choice dialogues.
+No model is asked: negation, antonyms, numbers, yes against no, two answers to the same question, and the wrong
+answers of multiple-choice dialogues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from turnwise.text import wordnet
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.facts import words_of
 from turnwise.train.inputs import spaced, unpunctuated
-from turnwise.train.selves import exclusive, lines_by_frame, short_facts
 
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")
@@ -250,7 +249,6 @@ class Pairs:
 
     def __init__(self, dialogues: Sequence[Dialogue]) -> None:
         self._asked = list(answers_by_question(dialogues).values())
-        self._selves = list(lines_by_frame(dialogues).values())
         self._written = [dialogue for dialogue in dialogues if dialogue.wrong]
         self._able = [dialogue for dialogue in dialogues if any(True for _ in same_speaker_pairs(dialogue))]
         if not self._able:
@@ -262,10 +260,6 @@ class Pairs:
             answered = two_answers(rng.choice(self._asked), rng)
             if answered:
                 return answered
-        if self._selves and rng.random() < 0.15:
-            first, second = rng.sample(rng.choice(self._selves), 2)
-            if exclusive(first, second):
-                return Pair(first, second, "contradiction", "two selves")
         if self._written and rng.random() < 0.12:
             dialogue = rng.choice(self._written)
             return Pair(dialogue.turns[-1].text, rng.choice(dialogue.wrong), "contradiction", "written answer")
@@ -279,7 +273,7 @@ def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> Pair:
         label = rng.choice(LABELS)
         if label == "neutral":
             return _neutral(dialogue, earlier, later, rng)
-        facts = short_facts(dialogue)
+        facts = _short_facts(dialogue)
         said = rng.choice(facts) if facts and rng.random() < 0.4 else earlier
         if label == "entailment":
             return Pair(said, restate(said, rng), label, "restated")
@@ -288,8 +282,12 @@ def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> Pair:
             return Pair(said, restate(changed, rng) if rng.random() < 0.5 else changed, label, "changed")
 
 
+def _short_facts(dialogue: Dialogue) -> list[str]:
+    return [line for lines in dialogue.facts.values() for line in lines if len(line.split()) < 20]
+
+
 def _neutral(dialogue: Dialogue, earlier: str, later: str, rng: Random) -> Pair:
-    lines = short_facts(dialogue)
+    lines = _short_facts(dialogue)
     if len(lines) > 1 and rng.random() < 0.3:
         first, second = rng.sample(lines, 2)
         return Pair(first, second, "neutral", "two facts")

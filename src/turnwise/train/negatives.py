@@ -12,7 +12,7 @@ from turnwise.text.corrupt import drop, reorder, repeat
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.facts import TfIdf, cosine
 
-Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted", "written", "unfounded"]
+Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted", "written"]
 
 
 WRITTEN_SHARE = 0.5
@@ -108,16 +108,6 @@ class Negatives:
         if not found:
             return None
         return max(found, key=lambda text: cosine(wanted, self._tfidf.vector(text)))  # type: ignore[union-attr]
-
-    def other_fact(self, dialogue: Dialogue, rng: Random, tries: int = 20) -> str | None:
-        """A fact of another dialogue of the same corpus, or None where there is none that this one lacks."""
-        own = {line for lines in dialogue.facts.values() for line in lines}
-        same = self._by_corpus.get(dialogue.corpus, ())
-        for _ in range(tries if same else 0):
-            facts = [line for lines in self._pool[same[rng.randrange(len(same))]].facts.values() for line in lines]
-            if facts and (fact := rng.choice(facts)) not in own:
-                return fact
-        return None
 
     def _elsewhere(
         self, dialogue: Dialogue, truth: str, among: Sequence[int], rng: Random, tries: int = 20

@@ -19,10 +19,6 @@ from turnwise.train.negatives import Negatives
 from turnwise.train.sampling import Places
 
 NO_EMOTION = frozenset({"no_emotion", "none", "neutral"})
-# From this cosine of TF-IDF vectors on, a response counts as being about a fact.
-ABOUT = 0.12
-# How often a wrong example with a fact is the true response under a fact that is not its own.
-UNFOUNDED_SHARE = 0.3
 NLI_NAMES = {"c": "contradiction", "n": "neutral", "e": "entailment"}
 
 
@@ -52,11 +48,7 @@ class Task(Protocol):
 
 
 class NextUtterance:
-    """Is this what came next? True responses against wrong ones, half of the time after the fact they are about.
-
-    Only a response that is about a fact is shown with one, so that a fact which was not used counts against a
-    response; some wrong examples are the true response after somebody else's fact.
-    """
+    """Is this what came next? True responses against wrong ones, the fact in front half of the time."""
 
     name = "nup"
     labels = ("other", "next")
@@ -69,32 +61,20 @@ class NextUtterance:
 
     def draw(self, rng: Random) -> Labelled:
         dialogue, turn = self.places.draw(rng)
-        truth, label = dialogue.turns[turn].text, rng.randrange(2)
-        if label:
-            return self.example(dialogue, turn, truth, 1, "true", rng)
-        fact = self._fact(dialogue, turn, rng)
-        if fact and rng.random() < UNFOUNDED_SHARE:
-            other = self.negatives.other_fact(dialogue, rng)
-            if other:
-                return self._written(dialogue, turn, truth, 0, "unfounded", other, rng)
-        response, kind = self.negatives.draw(dialogue, turn, self._config.mix, rng)
-        return self._written(dialogue, turn, response, 0, kind, fact, rng)
+        label = rng.randrange(2)
+        truth, kind = dialogue.turns[turn].text, "true"
+        response = truth
+        if not label:
+            response, kind = self.negatives.draw(dialogue, turn, self._config.mix, rng)
+        return self.example(dialogue, turn, response, label, kind, rng)
 
     def example(self, dialogue: Dialogue, turn: int, response: str, label: int, kind: str, rng: Random) -> Labelled:
         """The example of this response at this turn, true or not."""
-        return self._written(dialogue, turn, response, label, kind, self._fact(dialogue, turn, rng), rng)
-
-    def _fact(self, dialogue: Dialogue, turn: int, rng: Random) -> str | None:
-        """The fact of the true response, shown before a wrong one too: it must not give the answer away."""
+        fact = None
         facts = dialogue.facts_for(dialogue.turns[turn].speaker)
-        if not facts or rng.random() >= self._config.fact_share:
-            return None
-        return choose_fact(dialogue.turns[turn].text, facts, self._tfidf, minimum=ABOUT)
-
-    def _written(
-        self, dialogue: Dialogue, turn: int, response: str, label: int, kind: str, fact: str | None, rng: Random
-    ) -> Labelled:
-        """The two texts, in one of the styles that text comes in."""
+        if facts and rng.random() < self._config.fact_share:
+            # The fact of the true response, also for a wrong one: it must not give the answer away.
+            fact = choose_fact(dialogue.turns[turn].text, facts, self._tfidf, minimum=-1.0)
         kept = rng.randint(1, 6) if rng.random() < 0.3 else 6
         turns = [t.text for t in dialogue.turns[max(0, turn - kept) : turn]]
         *texts, response = restyled([fact or "", *turns, response], rng, self._config.restyle)
@@ -108,7 +88,7 @@ class FactResponse:
     name = "dr-f"
     labels = ("other", "about the fact")
 
-    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf, minimum: float = ABOUT) -> None:
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf, minimum: float = 0.12) -> None:
         pool = [merge_runs(dialogue) for dialogue in dialogues]
         self._facts: dict[tuple[str, int], str] = {}
 
