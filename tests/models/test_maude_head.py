@@ -207,6 +207,20 @@ def test_rounding_to_whole_numbers_hardly_moves_a_score(
     assert 0 < max(moved) < 0.02
 
 
+def test_a_checkpoint_of_whole_numbers_is_packed_as_what_they_stand_for(
+    checkpoints: dict[str, Path], tmp_path: Path, pack: Pack
+) -> None:
+    save_head(network(), Reading(layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
+    build_pack([checkpoints["encoder"], tmp_path / "head"], tmp_path / "once", name="r", licence="none")
+    (tmp_path / "head" / "maude.safetensors").write_bytes((tmp_path / "once" / "maude.safetensors").read_bytes())
+    again = build_pack([checkpoints["encoder"], tmp_path / "head"], tmp_path / "twice", name="r", licence="none")
+    exact, _ = read_head((pack.folder / "maude.safetensors").read_bytes(), "it")
+    twice, _ = read_head((again.folder / "maude.safetensors").read_bytes(), "it")
+    rng = np.random.default_rng(2)
+    turns, response = rng.normal(2, 3, (4, WIDTH)).astype(np.float32), rng.normal(2, 3, WIDTH).astype(np.float32)
+    assert by_numpy(twice, turns, response) == pytest.approx(by_numpy(exact, turns, response), abs=0.03)
+
+
 def test_a_head_without_its_encoder_and_a_damaged_one_are_named(tmp_path: Path) -> None:
     save_head(network(), Reading(role="elsewhere", layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
     with pytest.raises(TurnwiseError, match="reads 'elsewhere'"):

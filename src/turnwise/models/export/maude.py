@@ -16,6 +16,7 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.heads import pack_weights
+from turnwise.models.heads_numpy import unpack_weights
 from turnwise.models.maude import LABELS, header, read_head
 from turnwise.models.protocols import Floats
 from turnwise.models.utterances import Reading
@@ -71,7 +72,9 @@ def pack_head(folder: Path, role: str, out: Path, fineness: float | None) -> dic
 
     content = (folder / WEIGHTS).read_bytes()
     file = f"{role}.safetensors"
-    (out / file).write_bytes(save(load(pack_weights(load(content), fineness)), metadata=header(content)))
+    # A checkpoint may hold whole numbers already: they have to be multiplied out before they are rounded again.
+    exact = unpack_weights(content)
+    (out / file).write_bytes(save(load(pack_weights(exact, fineness)), metadata=header(content)))
     return {"kind": "recurrent", "weights": file, "labels": list(LABELS), "card": _card(folder)}
 
 
