@@ -42,14 +42,16 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     smoke = bool(asked.smoke)
     count, rounds = (22, 1) if smoke else (asked.count, asked.rounds)
     checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
-    limit = max(peak("cpu") for _ in range(1 if smoke else 3))
+    # Measured between the parts, and the best counts: a machine may be busy for minutes.
+    limits_seen = [peak("cpu")]
     found: dict[str, Any] = {
-        "machine": {"processor": _processor(), "threads": threads, "peak_gflops": limit / 1e9},
+        "machine": {"processor": _processor(), "threads": threads},
         "weights": "trained" if asked.checkpoints else "random",
         "absent": [name for name in PEERS if not find_spec(name)],
     }
     _say("side by side")
-    sides = compared(checkpoints, scratch / "packs", count, rounds, limit)
+    sides = compared(checkpoints, scratch / "packs", count, rounds)
+    limits_seen.append(peak("cpu"))
     found["sides"] = [{**asdict(s), "ratio": s.ratio, "bar": s.bar, "agrees": s.agrees, "met": s.met} for s in sides]
     pack = Pack(scratch / "packs" / "int8")
     _say("all metrics together")
@@ -69,6 +71,8 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     if bundled_packs() and not smoke:
         runs = [limits.command("usr", 10, folder, None) for _ in range(3)]
         found["start_up"] = min(run["seconds"] for run in runs)
+    limits_seen.append(peak("cpu"))
+    found["machine"]["peak_gflops"] = max(limits_seen) / 1e9
     return found
 
 

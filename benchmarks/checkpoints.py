@@ -106,16 +106,18 @@ def _masked_head(rng: np.random.Generator, words: int, shape: Shape) -> dict[str
 
 
 def _classifier_head(rng: np.random.Generator, folder: Path, shape: Shape) -> None:
-    layout = {
+    layout: dict[str, Any] = {
         "pooling": "max",
         "activation": "gelu",
         "first_tokens": 160,
         "second_tokens": 64,
-        "heads": {"nup": {"labels": ["other", "next"]}},
+        "heads": {head: {"labels": ["other", "next"]} for head in ("nup", "dr-f")},
     }
     (folder / "heads.json").write_text(json.dumps(layout))
-    head = _dense(rng, "nup.dense", shape.width, shape.width) | _dense(rng, "nup.out", 2, shape.width)
-    save_file(head, folder / "heads.safetensors")
+    tensors: dict[str, Any] = {}
+    for head in layout["heads"]:
+        tensors |= _dense(rng, f"{head}.dense", shape.width, shape.width) | _dense(rng, f"{head}.out", 2, shape.width)
+    save_file(tensors, folder / "heads.safetensors")
 
 
 def _causal(rng: np.random.Generator, folder: Path, tokenizer: Path, shape: Shape) -> None:

@@ -18,6 +18,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.cache import Cache
 from turnwise.engine.local import judge_examples
 from turnwise.engine.run import answer_requests
+from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack
@@ -102,6 +103,8 @@ def command(metrics: str, rows: int, folder: Path, models: Path | None) -> dict[
     asked = [sys.executable, "-c", SCORE, "score", str(file), "--metrics", metrics, "--cache", "off"]
     asked += ["--models", str(models)] if models else []
     began = time.perf_counter()
-    done = subprocess.run(asked, check=True, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
     whole = time.perf_counter() - began
+    if done.returncode:
+        raise TurnwiseError(f"turnwise score --metrics {metrics} failed: {done.stderr.strip().splitlines()[-1]}")
     return {"rows": rows, "seconds": whole, "mib": json.loads(done.stderr[done.stderr.rindex("{") :])["mib"]}

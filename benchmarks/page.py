@@ -58,7 +58,7 @@ def _sides(found: Mapping[str, Any]) -> str:
             f"{side['difference']:.1e}",
             f"{side['spearman']:.4f}",
             f"{side['model_share']:.0%}",
-            f"{side['of_peak']:.0%}",
+            f"{side['gflops'] / found['machine']['peak_gflops']:.0%}",
             MARKS[side["met"]],
         )
         for side in found["sides"]
