@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import get_args
@@ -38,28 +38,39 @@ def answered_twice(data: Path) -> Iterator[tuple[tuple[str, ...], str, str]]:
                 yield tuple(turn.text for turn in turns[:-1]), turns[-1].text, others[0]
 
 
+def two_sides(data: Path, count: int) -> tuple[list[Example], list[Example]]:
+    """Somebody's answer and an answer to something else, to the same contexts and beside the same references."""
+    rows = list(answered_twice(data))
+    Random(0).shuffle(rows)
+    rows = rows[:count]
+    right = [Example(answer, context, references=(reference,)) for context, reference, answer in rows]
+    wrong = [
+        Example(rows[i - 1][2], context, references=(reference,)) for i, (context, reference, _) in enumerate(rows)
+    ]
+    return right, wrong
+
+
+def print_preferences(requests: Sequence[str], data: Path, count: int, models: str | None) -> None:
+    """Print how often each metric prefers the answer that belongs to the context."""
+    metrics = {request: load_metric(request) for request in requests}
+    sides = two_sides(data, count)
+    judged = [judge_examples(side, metrics, asker(models, cache="off")) for side in sides]
+    print(f"{len(sides[0])} contexts that were answered twice")
+    for request in requests:
+        first, second = (np.array([row[request].value for row in side]) for side in judged)
+        wins = (first > second) + 0.5 * (first == second)
+        print(f"{request:32} {wins.mean():.3f} ± {wins.std() / len(wins) ** 0.5:.3f}", flush=True)
+
+
 def main() -> None:
-    """Print how often each blend of each metric prefers the answer that belongs to the context."""
+    """Compare all blends of all metrics that blend."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models")
     parser.add_argument("--contexts", type=int, default=300)
     args = parser.parse_args()
-    rows = list(answered_twice(args.data))
-    Random(0).shuffle(rows)
-    rows = rows[: args.contexts]
-    right = [Example(answer, context, references=(reference,)) for context, reference, answer in rows]
-    wrong = [
-        Example(rows[i - 1][2], context, references=(reference,)) for i, (context, reference, _) in enumerate(rows)
-    ]
     requests = [f"{name}[blend={blend}]" for name in ("ruber", "bert-ruber", "pone") for blend in get_args(Blend)]
-    metrics = {request: load_metric(request) for request in requests}
-    judged = [judge_examples(side, metrics, asker(args.models)) for side in (right, wrong)]
-    print(f"{len(rows)} contexts that were answered twice")
-    for request in requests:
-        first, second = (np.array([row[request].value for row in side]) for side in judged)
-        wins = (first > second) + 0.5 * (first == second)
-        print(f"{request:32} {wins.mean():.3f} ± {wins.std() / len(wins) ** 0.5:.3f}")
+    print_preferences(requests, args.data, args.contexts, args.models)
 
 
 if __name__ == "__main__":
