@@ -4,6 +4,14 @@ Roles: skip-thought, ruber, infersent (both of which start from skip-thought), b
 the folder with `train`, `human` and `test`; the last two are only read to remove what overlaps with them. Everything is
 chosen on dialogues of `train` that are held out. Each role leaves ROLE.safetensors, which goes into a pack as it is,
 and ROLE.json, its card; the encoder's answers are kept under --cache, so that a second run starts where one stood.
+
+The bundled ones were made on a GPU, with `--encoder DIR --device cuda` and
+
+    skip-thought             --pairs 80000 --minutes 0.7
+    ruber infersent          --pairs 60000 --minutes 0.85   (each by itself, after skip-thought)
+    bert-ruber pone bert-nli --pairs 60000 --minutes 0.5
+
+The last three stopped by themselves; the first three were stopped by the clock.
 """
 
 from __future__ import annotations
@@ -20,14 +28,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from baseline_bounds import bounds
 from train_pack import LEFT_OUT, WEIGHTS
 
 from turnwise.engine.cache import Cache
-from turnwise.metrics.ruber import pooled_words
 from turnwise.models.export.heads import write_head
 from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Lookup
 from turnwise.models.utterances import Reading
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 from turnwise.train.baselines import (
@@ -168,7 +175,7 @@ def train_judge(
     fitted = fit(model, judge_loss, training, validation, recipe)
     weights = weights_of(model)
     if role not in CORRUPTED:
-        weights["bounds"] = bounds(pairs, table, pack)
+        weights["bounds"] = bounds(pairs.training.responses, pairs.texts, table, pack)
     return weights, fitted, {"loss": fitted.loss} | measured(model, pairs)
 
 
@@ -198,28 +205,6 @@ def measured(model: Any, pairs: Pairs) -> dict[str, Any]:
         "wins": {kind: round(float(share), 4) for kind, share in zip(kinds, wins, strict=True)},
         "mean": [round(float(value), 4) for value in chances.mean(axis=0)[:2]],
     }
-
-
-def bounds(pairs: Pairs, table: Any, pack: Pack) -> Any:
-    """The 1st and 99th percentile of how alike two unrelated responses are: what "referenced" is scaled by."""
-    from turnwise.engine.run import answer_requests
-    from turnwise.metrics.embeddings import cosines
-    from turnwise.models.export.tables import words_of
-
-    rng = np.random.default_rng(3)
-    first, second = (rng.permutation(pairs.training.responses)[:1500] for _ in range(2))
-    if table is None:
-        spoken = pairs.texts.listed()
-        asked = {n: Lookup(tuple(words_of(spoken[n]))) for n in {*first.tolist(), *second.tolist()}}
-        found = answer_requests(asked.values(), pack)
-        known = {n: (rows := found[q])[~np.isnan(rows).any(axis=1)] for n, q in asked.items()}
-        couples = [(known[a], known[b]) for a, b in zip(first.tolist(), second.tolist(), strict=True) if a != b]
-        likeness = [
-            cosines(pooled_words(a)[None], pooled_words(b)[None])[0, 0] for a, b in couples if len(a) and len(b)
-        ]
-    else:
-        likeness = [cosines(table[a][None], table[b][None])[0, 0] for a, b in zip(first, second, strict=True) if a != b]
-    return np.quantile(likeness, [0.01, 0.99]).astype(np.float32)
 
 
 def main() -> None:
