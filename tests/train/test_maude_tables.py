@@ -1,0 +1,55 @@
+"""The page of MAUDE's tables: published numbers in their places, and bars that can be missed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from maude_tables import CORPORA, KINDS, TRUE, ZERO_SHOT, bars, markdown, published
+
+GOOD = {
+    "paraphrase": 0.05, "generated": 0.2, "random utterance": 0.4, "random generated": 0.5, "word drop": 0.6,
+    "word order": 0.8, "word repeat": 0.9,
+}  # fmt: skip
+
+
+def tables(**changed: float) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    def row(delta: float) -> dict[str, float]:
+        return {"n": 3, "mean": 0.9 - delta, "std": 0.1, "delta": delta, "wins": 0.9}
+
+    deltas = GOOD | {name.replace("_", " "): value for name, value in changed.items()}
+    rows = {TRUE: row(0.0)} | {name: row(delta) for name, delta in deltas.items()}
+    return {"all": {"maude": rows}, ZERO_SHOT: {"maude": {corpus: row(0.4) for corpus in CORPORA}}}
+
+
+def test_published_deltas_are_those_of_the_paper() -> None:
+    # Typed off the paper, in the order of its columns.
+    models = ("ruber", "infersent", "bert-nli", "maude")
+    assert [published("all")[model, "word order"] for model in models] == [0.392, 0.409, 0.671, 0.726]
+    assert [published(ZERO_SHOT)[model, "frames_train"] for model in models] == [0.109, 0.106, 0.206, 0.207]
+    assert published("semantics")["maude", "random utterance"] == 0.40
+    assert all(len(published(table)) == 4 * len(KINDS) for table in ("all", "semantics", "syntax"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({}, []),
+        ({"random_utterance": 0.34}, ["random utterance"]),
+        ({"paraphrase": 0.11}, ["paraphrase"]),
+        ({"word_drop": 0.85}, ["word repeat > word order > word drop"]),
+        ({"random_generated": 0.39}, ["random generated > random utterance"]),
+    ],
+)
+def test_bars_are_missed_one_by_one(changed: dict[str, float], missed: list[str]) -> None:
+    assert [name for name, *_, reached in bars(tables(**changed)) if not reached] == missed
+
+
+def test_the_page_shows_ours_beside_theirs() -> None:
+    page = markdown(tables(word_order=0.7), "wordnet", "it")
+    assert "| word order | 0.700 | at least 0.72 | **no** |" in page
+    assert "| word order | 3 | **0.700** (0.726) |" in page
+    assert "WordNet" in page
