@@ -63,19 +63,6 @@ def run() -> int:
         raise TurnwiseError(f"{message}; see 'turnwise --help'") from None
 
 
-app.add_typer(model_commands.pack, name="pack")
-app.add_typer(model_commands.data, name="data")
-model_commands.data.command("list")(data_commands.list_corpora)
-model_commands.data.command("get")(data_commands.get)
-app.command()(model_commands.train)
-app.command()(adapt.fit)
-app.command()(adapt.select)
-app.command()(ask_anew.augment)
-app.command()(distances.perturb)
-app.command()(distances.normality)
-app.command()(again.reproduce)
-
-
 class Engines(StrEnum):
     """What does the work."""
 
@@ -337,3 +324,17 @@ def _parse_gate(text: str, composite: CompositeMetric | None) -> Gate:
         raise TurnwiseError(
             f"--fail-if-worse: '{text}' is not METRIC@MARGIN with a margin of 0 or more; write for example f1@0.02"
         ) from None
+
+
+# In the order in which the help lists them.
+app.command()(adapt.fit)
+app.command()(adapt.select)
+app.command()(ask_anew.augment)
+app.command()(distances.perturb)
+app.command()(distances.normality)
+app.command()(again.reproduce)
+app.command()(model_commands.train)
+app.add_typer(model_commands.pack, name="pack")
+app.add_typer(model_commands.data, name="data")
+model_commands.data.command("list")(data_commands.list_corpora)
+model_commands.data.command("get")(data_commands.get)
