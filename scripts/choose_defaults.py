@@ -172,7 +172,23 @@ def main() -> None:
         path = Path(file)
         sets = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         sets[name] = measure({m: [float(v) for v in column if v is not None] for m, column in columns.items()})
-        path.write_text(json.dumps(sets, indent=2) + "\n", encoding="utf-8")
+        path.write_text(as_json(sets), encoding="utf-8")
+
+
+def as_json(sets: Mapping[str, Mapping[str, object]]) -> str:
+    """Sets of constants, a metric a line."""
+    rows = {
+        name: ",\n".join(f"    {json.dumps(metric)}: {json.dumps(_shortened(found))}" for metric, found in some.items())
+        for name, some in sets.items()
+    }
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {{\n{text}\n  }}" for name, text in rows.items()) + "\n}\n"
+
+
+def _shortened(value: object) -> object:
+    """Numbers to seven digits, which is more than a model's answers are good for on another machine."""
+    if isinstance(value, Mapping):
+        return {key: _shortened(part) for key, part in value.items()}
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def report(table: Mapping[tuple[int, str], Mapping[str, float | None]], count: int) -> None:
