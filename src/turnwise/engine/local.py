@@ -42,17 +42,18 @@ def judge_rows(rows: Iterable[Row], metrics: Mapping[str, Metric], ask: Ask) -> 
 
 def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], ask: Ask) -> list[dict[str, Score]]:
     """The scores of each example; what is missing becomes a note, never an exception."""
+    asking = {key: metric for key, metric in metrics.items() if type(metric).requests is not Metric.requests}
     unmet = [{key: metric.unmet_need(example) for key, metric in metrics.items()} for example in examples]
     requests = [
-        {key: metric.requests(example) for key, metric in metrics.items() if lacking[key] is None}
+        {key: metric.requests(example) for key, metric in asking.items() if lacking[key] is None}
         for example, lacking in zip(examples, unmet, strict=True)
     ]
     wanted = [request for by_metric in requests for asked in by_metric.values() for request in asked]
     answers = ask(wanted) if wanted else {}
     return [
         {
-            key: metric.judge(example, [answers[request] for request in asked[key]])
-            if key in asked
+            key: metric.judge(example, [answers[request] for request in asked.get(key, ())])
+            if lacking[key] is None
             else Score(None, note=lacking[key])
             for key, metric in metrics.items()
         }

@@ -87,8 +87,10 @@ class Shown:
         for (key, sign), ends in self._ends.items():
             if (value := item.scores[key].value) is not None and isfinite(value):
                 # The least of these goes first: the value nearest the middle, and of equal ones the last.
-                push = heapq.heappush if len(ends) < AT_EACH_END else heapq.heappushpop
-                push(ends, (sign * value, -number))
+                if len(ends) < AT_EACH_END:
+                    heapq.heappush(ends, (sign * value, -number))
+                elif sign * value > ends[0][0]:
+                    heapq.heapreplace(ends, (sign * value, -number))
         if number >= ALL_UP_TO and number % BLOCK == 0:
             self._let_go(judged)
         if self._most is not None and len(judged) > max(self._most, self._fewest + self._most // 4):

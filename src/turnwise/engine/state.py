@@ -49,7 +49,8 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.stats.exact import ExactSums
     from turnwise.stats.moments import Moments
     from turnwise.text.bleu import BleuCounts
-    from turnwise.text.counts import Hashed, Sum
+    from turnwise.text.counts import Sum
+    from turnwise.text.tables import Hashed
 
     kinds = (Example, Row, Judged, Score, Evidence, GroupTotal, ClusterTotals, MeansByName, ExactSums)
     return {kind.__name__: kind for kind in (*kinds, Pair, Replies, Moments, BleuCounts, Hashed, Sum, *_allowed)}

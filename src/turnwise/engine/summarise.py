@@ -186,8 +186,8 @@ class Summary:
             value = None
         elif metric.pooled:
             blocks = self.pooled[system, key]
-            value = metric.pool(sum_statistics(in_order(blocks)))
-            left_out = leave_one_out(metric, blocks)
+            total = sum_statistics(in_order(blocks))
+            value, left_out = metric.pool(total), leave_one_out(metric, blocks, total)
             if value is not None and len(left_out) > 1:
                 interval = jackknife_interval(np.array(list(left_out.values())), value)
         else:
@@ -236,10 +236,10 @@ def add_to_block(blocks: dict[int, Any], block: int, statistic: Any) -> None:
     blocks[block] = blocks[block] + statistic if block in blocks else statistic
 
 
-def leave_one_out(metric: Metric, blocks: Mapping[int, Any]) -> dict[int, float]:
-    """The pooled value without each block in turn."""
+def leave_one_out(metric: Metric, blocks: Mapping[int, Any], total: Any = None) -> dict[int, float]:
+    """The pooled value without each block in turn; `total` is all of them added up, where that is known already."""
     if len(blocks) < 2:
         return {}
-    total = sum_statistics(in_order(blocks))
+    total = sum_statistics(in_order(blocks)) if total is None else total
     values = {block: metric.pool(total - blocks[block]) for block in sorted(blocks)}
     return {block: value for block, value in values.items() if value is not None}

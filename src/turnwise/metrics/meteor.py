@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,37 +22,47 @@ def align(hypothesis: Tokens, reference: Tokens) -> list[Pair]:
     [(1, 2), (2, 1)]
     """
     ours, theirs = dict(enumerate(hypothesis)), dict(enumerate(reference))
-    pairs = _pair_off(ours, theirs, _itself)
+    pairs = _pair_equals(ours, theirs)
     ours = {place: stem(word) for place, word in ours.items()}
     theirs = {place: stem(word) for place, word in theirs.items()}
-    pairs += _pair_off(ours, theirs, _itself)
+    pairs += _pair_equals(ours, theirs)
     # From here on there are only stems: nltk looks up their synonyms, not those of the words.
-    pairs += _pair_off(ours, theirs, synonyms)
+    pairs += _pair_synonyms(ours, theirs)
     return sorted(pairs)
 
 
-def _itself(word: str) -> tuple[str]:
-    return (word,)
+def _pair_equals(ours: dict[int, str], theirs: dict[int, str]) -> list[Pair]:
+    """Pair equal words from the last to the first, each with the last free place; take them out of both."""
+    free = _places(theirs)
+    pairs = [(place, places.pop()) for place in reversed(ours) if (places := free.get(ours[place]))]
+    for place, partner in pairs:
+        del ours[place], theirs[partner]
+    return pairs
 
 
-def _pair_off(ours: dict[int, str], theirs: dict[int, str], stand_ins: Callable[[str], Iterable[str]]) -> list[Pair]:
-    """Pair words from the last to the first, each with the last free place that suits; take them out of both."""
-    free: dict[str, list[int]] = defaultdict(list)
-    for place, word in theirs.items():
-        free[word].append(place)
+def _pair_synonyms(ours: dict[int, str], theirs: dict[int, str]) -> list[Pair]:
+    """Pair words from the last to the first, each with the last free place of any synonym."""
+    free = _places(theirs)
     pairs = []
     for place in reversed(ours):
-        suitable = [free[word][-1] for word in stand_ins(ours[place]) if word in free]
-        if suitable:
-            partner = max(suitable)
-            word = theirs.pop(partner)
-            free[word].pop()
-            if not free[word]:
-                del free[word]
-            pairs.append((place, partner))
-    for place, _ in pairs:
-        del ours[place]
+        stand_ins = synonyms(ours[place])
+        # Few words have a synonym on the other side, and this says so fast.
+        if stand_ins.isdisjoint(free):
+            continue
+        partner = max(free[word][-1] for word in stand_ins if word in free)
+        word = theirs[partner]
+        free[word].pop()
+        if not free[word]:
+            del free[word]
+        pairs.append((place, partner))
     return pairs
+
+
+def _places(words: dict[int, str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place, word in words.items():
+        found.setdefault(word, []).append(place)
+    return found
 
 
 def count_chunks(pairs: list[Pair]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -47,7 +48,7 @@ class NgramMetric(Metric):
         """The value of counted n-grams; None where there are none."""
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        value = self.pool(self.statistic(example))
+        value = self.value(Moments.of(Counter(self.grams(example.response)).values()))
         return Score(value, note=None if value is not None else f"fewer than {self.n} words")
 
     @property

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from turnwise.stats import aside
+from turnwise.text.tables import ENTRY_BYTES, Hashed, Table, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,15 @@ class Moments:
     @classmethod
     def of(cls, counts: Iterable[int]) -> Moments:
         present = [count for count in counts if count]
-        return cls(sum(present), len(present), math.fsum(count * math.log(count) for count in present))
+        # The logarithm of 1 is 0, and most n-grams occur once.
+        return cls(sum(present), len(present), math.fsum(count * math.log(count) for count in present if count > 1))
 
     @classmethod
     def of_array(cls, counts: NDArray[np.integer[Any]]) -> Moments:
         """The same, to the last bit, of millions of counts."""
         different, times = np.unique(counts[counts > 0], return_counts=True)
         pairs = list(zip(different.tolist(), times.tolist(), strict=True))
-        exact = sum((time * Fraction(count * math.log(count)) for count, time in pairs), Fraction())
+        exact = sum((time * Fraction(count * math.log(count)) for count, time in pairs if count > 1), Fraction())
         return cls(sum(count * time for count, time in pairs), int(times.sum()), float(exact))
 
     def distinct_ratio(self) -> float | None:
@@ -57,40 +60,8 @@ class Moments:
         return max(0.0, math.log(self.size) - self.weighted_log / self.size)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hashed:
-    """A large table in twelve bytes an entry: 64 bits that stand for the thing, in order, and its count.
-
-    Among ten million things two share their bits with odds of 1 in 400,000.
-    """
-
-    keys: NDArray[np.uint64]
-    counts: NDArray[np.integer[Any]]
-
-    @classmethod
-    def of(cls, table: Table) -> Hashed:
-        """A table of any kind in this form."""
-        if isinstance(table, Hashed):
-            return table
-        # Python's own hash differs between processes.
-        digests = b"".join(blake2b(thing.encode("utf-8", "surrogatepass"), digest_size=8).digest() for thing in table)
-        keys = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
-        return _added_up(keys, np.fromiter(table.values(), dtype=np.int64, count=len(table)))
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def at(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The counts of some things, 0 for those that do not occur."""
-        if not len(self.keys):
-            return np.zeros(len(keys), dtype=np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[place] == keys, self.counts[place], 0).astype(np.int64)
-
-
-Table = Mapping[str, int] | Hashed
-# A table of more things than this is kept as numbers: strings take ten times as much room.
-MOST_NAMED = 1024
+# So many tables may wait to be merged: together they are merged faster than one by one.
+MOST_TABLES = 16
 
 
 class Counts(ABC):
@@ -117,12 +88,16 @@ class Counts(ABC):
         return (self.table,)
 
     def __add__(self, other: Counts) -> Counts:
-        kept: list[Table] = []
-        for part in sorted((*self.parts, *other.parts), key=len, reverse=True):
-            kept.append(part)
-            while len(kept) > 1 and len(kept[-2]) < 2 * len(kept[-1]):
-                kept[-2:] = [_merged(kept[-2:])]
-        return Sum(tuple(kept))
+        parts = (*self.parts, *other.parts)
+        if len(parts) <= MOST_TABLES:
+            return Sum(parts)
+        kept = sorted(parts, key=len)
+        together = [kept.pop(0)]
+        size = len(together[0])
+        while kept and (len(kept[0]) < 2 * size or len(kept) > MOST_TABLES // 2):
+            size += len(kept[0])
+            together.append(kept.pop(0))
+        return Sum((*reversed(kept), merged(together)))
 
     def __sub__(self, other: Counts) -> Counts:
         return Remainder(self, other)
@@ -139,10 +114,9 @@ class Counts(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Sum(Counts):
-    """A few tables, each much larger than the next.
+    """A few tables. Once they are too many, those of like size are merged, the smallest first.
 
-    Adding merges only tables of like size, so that a sum over many texts copies each count a few times
-    instead of once for every text.
+    So a sum over many texts copies each count a few times instead of once for every text.
     """
 
     tables: tuple[Table, ...]
@@ -153,7 +127,7 @@ class Sum(Counts):
 
     @cached_property
     def table(self) -> Table:
-        return self.tables[0] if len(self.tables) == 1 else _merged(self.tables)
+        return self.tables[0] if len(self.tables) == 1 else merged(self.tables)
 
     @cached_property
     def moments(self) -> Moments:
@@ -182,6 +156,7 @@ class Remainder(Counts):
         whole, part = self.whole.table, self.part.table
         if isinstance(whole, Hashed) or isinstance(part, Hashed):
             taken = Hashed.of(part)
+            aside.rest(len(taken) * ENTRY_BYTES)
             there = Hashed.of(whole).at(taken.keys)
             before, after = Moments.of_array(there), Moments.of_array(there - taken.counts)
         else:
@@ -192,30 +167,3 @@ class Remainder(Counts):
             self.whole.moments.types - before.types + after.types,
             self.whole.moments.weighted_log - before.weighted_log + after.weighted_log,
         )
-
-
-def _merged(tables: Sequence[Table]) -> Table:
-    named = [table for table in tables if not isinstance(table, Hashed)]
-    if len(named) < len(tables) or sum(map(len, named)) > MOST_NAMED:
-        hashed = [Hashed.of(table) for table in tables]
-        return _added_up(
-            *(np.concatenate(column) for column in zip(*((t.keys, t.counts) for t in hashed), strict=True))
-        )
-    total = Counter(named[0])
-    for other in named[1:]:
-        for thing, count in other.items():
-            total[thing] += count
-    return total
-
-
-def _added_up(keys: NDArray[np.uint64], counts: NDArray[np.integer[Any]]) -> Hashed:
-    """One entry for each key, in order."""
-    if not len(keys):
-        return Hashed(keys, counts.astype(np.int32))
-    # The stable sort recognises stretches that are in order, and merely merges them.
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    total = np.add.reduceat(counts, first, dtype=np.int64)
-    narrow = np.int32 if total.max() <= np.iinfo(np.int32).max else np.int64
-    return Hashed(keys[first], total.astype(narrow))

@@ -131,7 +131,7 @@ def fill_part(
             yield row
 
     stream = judge_rows(noted(), part.metrics, ask)
-    numbered = (replace(item, number=numbers.popleft()) for item in _ticking(stream, progress))
+    numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in _ticking(stream, progress))
     try:
         for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
             part.add(item)
