@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from turnwise.engine.cache import Cache
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.build import build_pack, roles_in
@@ -235,3 +236,30 @@ def test_paper_models_that_were_never_published_are_refused() -> None:
     assert {"masked-lm", "causal-lm", "nli", "encoder"} <= set(source.roles)
     with pytest.raises(TurnwiseError, match="the hub has no copy"):
         source.model("nup")
+
+
+def test_what_the_cache_knows_opens_no_model(small_pack: Path, tmp_path: Path) -> None:
+    requests = [Classify("how are you", "fine", role="nup"), Classify("fine", role="vup"), Embed("fine")]
+    cache = Cache(tmp_path / "cache")
+    first, second = load_pack(small_pack), load_pack(small_pack)
+    found = answer_requests(requests, first, cache=cache)
+    again = answer_requests(requests, second, cache=cache)
+    assert set(first._sessions) == {"nup.onnx", "vup+nli+emotion.onnx", "encoder.onnx"}
+    assert not second._sessions
+    assert found[requests[0]] == again[requests[0]]
+
+
+def test_files_that_are_opened_together_answer_alike(small_pack: Path) -> None:
+    requests = [Classify("how are you", "fine", role=role) for role in ("nup", "vup", "nli")]
+    together, alone = load_pack(small_pack), load_pack(small_pack)
+    together.open_together(["nup", "vup", "nli"])
+    assert set(together._sessions) == {"nup.onnx", "vup+nli+emotion.onnx"}
+    for request in requests:
+        alone.model(request.role)
+    assert answer_requests(requests, together) == answer_requests(requests, alone)
+
+
+def test_a_broken_file_among_several_is_named(copy: Path) -> None:
+    (copy / "nup.onnx").write_bytes(b"swapped")
+    with pytest.raises(TurnwiseError, match=r"nup\.onnx: damaged or swapped"):
+        answer_requests([Classify("a", "b", role="nup"), Classify("b", role="vup")], load_pack(copy))

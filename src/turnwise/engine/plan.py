@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from turnwise.engine.cache import Cache
 from turnwise.engine.requests import request_key
-from turnwise.models.protocols import Answer, Lookup, Model, ModelSource, Request, Weights
+from turnwise.models.protocols import Answer, Lookup, ModelSource, ReadySource, Request, Weights
 
 
 @dataclass
@@ -16,7 +16,6 @@ class Plan:
 
     known: dict[Request, Answer] = field(default_factory=dict)
     missing: dict[str, dict[Request, bytes]] = field(default_factory=dict)
-    models: dict[str, Model] = field(default_factory=dict)
 
     @property
     def open(self) -> int:
@@ -25,16 +24,22 @@ class Plan:
 
 
 def make_plan(requests: Iterable[Request], source: ModelSource, cache: Cache | None) -> Plan:
-    """Look at all requests of all metrics together. What is only looked up needs no cache."""
+    """Look at all requests of all metrics together. What is only looked up needs no cache.
+
+    Where a source can tell its models apart unopened, none is opened for what the cache knows.
+    """
     plan = Plan()
+    prints: dict[str, str] = {}
     for request in dict.fromkeys(requests):
-        if request.role not in plan.models:
-            plan.models[request.role] = source.model(request.role)
-        model = plan.models[request.role]
+        role = request.role
         if isinstance(request, Lookup | Weights):
-            plan.known[request] = model.answer(request, [], [])
-        else:
-            plan.missing.setdefault(request.role, {})[request] = request_key(model.fingerprint, request)
+            plan.known[request] = source.model(role).answer(request, [], [])
+            continue
+        if role not in prints:
+            prints[role] = (
+                source.fingerprint(role) if isinstance(source, ReadySource) else source.model(role).fingerprint
+            )
+        plan.missing.setdefault(role, {})[request] = request_key(prints[role], request)
     if cache is not None:
         for wanted in plan.missing.values():
             found = cache.get(wanted.values())

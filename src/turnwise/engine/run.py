@@ -11,7 +11,7 @@ from turnwise.engine.batching import batches
 from turnwise.engine.cache import Cache
 from turnwise.engine.plan import make_plan
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Answer, Model, ModelSource, Request, Row
+from turnwise.models.protocols import Answer, Model, ModelSource, ReadySource, Request, Row
 
 # Batches that wait for a GPU while it works.
 AHEAD = 2
@@ -30,8 +30,11 @@ def answer_requests(
     answers = plan.known
     if progress is not None and answers:
         progress(len(answers))
-    for role, wanted in plan.missing.items():
-        _run_model(plan.models[role], wanted, answers, cache, progress)
+    missing = {role: wanted for role, wanted in plan.missing.items() if wanted}
+    if isinstance(source, ReadySource):
+        source.open_together(missing)
+    for role, wanted in missing.items():
+        _run_model(source.model(role), wanted, answers, cache, progress)
     return answers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel, Table
-from turnwise.models.tokens import Tokens
+from turnwise.models.tokens import Tokens, read_tokenizer
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
 
 BUNDLED = Path(__file__).parent / "packs"
 DEFAULT_PACK = "turnwise-mini"
@@ -32,6 +34,7 @@ class Pack:
         self._models: dict[str, Model] = {}
         self._sessions: dict[str, InferenceSession] = {}
         self._tables: dict[str, dict[str, npt.NDArray[Any]]] = {}
+        self._tokenizers: dict[str, Tokenizer] = {}
 
     @property
     def name(self) -> str:
@@ -48,6 +51,23 @@ class Pack:
         if role not in self._models:
             self._models[role] = self._open(self.manifest.role(role), self.manifest.fingerprint(role))
         return self._models[role]
+
+    def fingerprint(self, role: str) -> str:
+        """What the model of a role will call itself."""
+        return self.manifest.fingerprint(role)
+
+    def open_together(self, roles: Iterable[str]) -> None:
+        """Open the files of several roles at a time: most of it is work that threads share."""
+        from turnwise.models.onnx.session import thread_count
+
+        wanted = {entry.file: entry for entry in map(self.manifest.role, roles) if entry.tokenizer is not None}
+        closed = [entry for name, entry in wanted.items() if name not in self._sessions]
+        if len(closed) < 2:
+            return
+        for entry in closed:
+            self._word_table(entry)
+        with ThreadPoolExecutor(thread_count()) as threads:
+            list(threads.map(self._session, closed))
 
     def label(self, roles: Iterable[str]) -> str:
         """The pack and a hash of what answers for these roles: a name for scores that were made with them."""
@@ -69,7 +89,7 @@ class Pack:
             return HeadWeights(unpack_weights(self._read(entry.file)), fingerprint)
         if entry.tokenizer is None:
             raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
-        tokens = Tokens.from_bytes(self._read(entry.tokenizer), entry.max_length, entry.window, entry.begin)
+        tokens = Tokens(self._tokenizer(entry.tokenizer), entry.max_length, entry.window, entry.begin)
         session = self._session(entry)
         budget = max(CPU_BUDGET, thread_count() * CPU_BUDGET // 4)
         if entry.kind == "recurrent":
@@ -93,6 +113,11 @@ class Pack:
             raise TurnwiseError(f"pack '{self.name}': a recurrent role names no weights in the manifest")
         head, reading = read_head(self._read(entry.weights), entry.weights)
         return MaudeModel(UtteranceEncoder(network, tokens, reading), head, fingerprint, budget)
+
+    def _tokenizer(self, name: str) -> Tokenizer:
+        if name not in self._tokenizers:
+            self._tokenizers[name] = read_tokenizer(self._read(name))
+        return self._tokenizers[name]
 
     def _session(self, entry: RoleEntry) -> InferenceSession:
         """The open file; roles that are heads of one file share it."""

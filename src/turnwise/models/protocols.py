@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,17 @@ class ModelSource(Protocol):
 
     def label(self, roles: Iterable[str]) -> str:
         """A name for what answers for these roles, so that scores can say what made them."""
+
+
+@runtime_checkable
+class ReadySource(Protocol):
+    """A source that knows its models before they are opened, and opens several at a time."""
+
+    def fingerprint(self, role: str) -> str:
+        """What the model of a role will call itself."""
+
+    def open_together(self, roles: Iterable[str]) -> None:
+        """Open the models of all these roles."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,7 @@ class Tokens:
         cls, content: bytes, limit: int | None, window: Window | None = None, begin: int | None = None
     ) -> Tokens:
         """The tokenizer that a tokenizer.json holds."""
-        from tokenizers import Tokenizer
-
-        return cls(Tokenizer.from_buffer(content), limit, window, begin)
+        return cls(read_tokenizer(content), limit, window, begin)
 
     @property
     def mask(self) -> int:
@@ -70,6 +68,13 @@ class Tokens:
             return self.tokenizer.post_process(second)
         first.truncate(a, direction="left" if window.keep == "end" else "right")
         return self.tokenizer.post_process(first, second)
+
+
+def read_tokenizer(content: bytes) -> Tokenizer:
+    """The tokenizer that a tokenizer.json holds."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_buffer(content)
 
 
 def lengths_within(first: int, second: int, special: int, window: Window, limit: int | None) -> tuple[int, int]:
