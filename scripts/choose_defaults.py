@@ -55,8 +55,9 @@ CONTRASTS = {
     "bland": "Interesting: what a language model finds likeliest to come next",
     "unaware": "Uses Knowledge: what a language model finds likeliest if it was not told the fact",
 }
-# A quality of how a reply stands to something can only be judged by what reads that.
-READS = {"elsewhere": ("nup", "usr-dr-c"), "unaware": ("usr-dr-c", "usr-dr-f")}
+# A quality of how a reply stands to something can only be judged by what reads that, and nothing else: a reply from
+# elsewhere does not know the fact either, so that what reads both would get the context's place for the fact's sake.
+READS = {"elsewhere": ("nup",), "unaware": ("usr-dr-f",)}
 # Fast forms lie on scales of their own.
 FAST = ("usr-mlm[fast=true]", "mlm-likelihood[fast=true]", "mlm-nce[fast=true]", "mlm-ppl[fast=true]")
 # Replies as they come from systems under test; broken ones are not among them.
