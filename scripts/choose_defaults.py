@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--constants", metavar="NAME=FILE", help="write the constants as this set of this file")
+    parser.add_argument("--only", nargs="+", default=[*CANDIDATES, *FAST], help="measure these, and leave others be")
     args = parser.parse_args()
     rng = Random(args.seed)
     held = unseen_dialogues(args.data)
@@ -156,7 +157,7 @@ def main() -> None:
     assert isinstance(model, CausalModel)
     writer, negatives = Writer(model), Negatives(held, tfidf)
     made = [replies(place, negatives, writer, rng) for place in chosen]
-    metrics: dict[str, Metric] = {name: load_metric(name) for name in (*CANDIDATES, *FAST)}
+    metrics: dict[str, Metric] = {name: load_metric(name) for name in args.only}
     examples, keys = [], []
     for number, (place, texts) in enumerate(zip(chosen, made, strict=True)):
         known = tuple(place.dialogue.facts_for(place.dialogue.turns[place.turn].speaker))
@@ -165,14 +166,16 @@ def main() -> None:
             keys.append((number, kind))
     scored = judge_examples(examples, metrics, asker(args.models, cache="off"))
     table = {key: {name: score.value for name, score in row.items()} for key, row in zip(keys, scored, strict=True)}
-    report(table, len(chosen))
+    report(table, len(chosen), [name for name in CANDIDATES if name in args.only])
     if args.constants:
         name, _, file = args.constants.partition("=")
         judged = [row for (_, kind), row in table.items() if kind in JUDGED]
         columns = {m: [row[m] for row in judged if row[m] is not None] for m in metrics}
         path = Path(file)
         sets = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        sets[name] = measure({m: [float(v) for v in column if v is not None] for m, column in columns.items()})
+        sets[name] = sets.get(name, {}) | measure(
+            {m: [float(v) for v in column if v is not None] for m, column in columns.items()}
+        )
         path.write_text(as_json(sets), encoding="utf-8")
 
 
@@ -192,18 +195,21 @@ def _shortened(value: object) -> object:
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
-def report(table: Mapping[tuple[int, str], Mapping[str, float | None]], count: int) -> None:
+def report(table: Mapping[tuple[int, str], Mapping[str, float | None]], count: int, names: Sequence[str]) -> None:
     """Print how often each sub-metric puts the person first, in either direction, and the best of each contrast."""
-    print("| contrast | " + " | ".join(CANDIDATES) + " | best |")
-    print("|" + "---|" * (len(CANDIDATES) + 2))
+    print("| contrast | " + " | ".join(names) + " | best |")
+    print("|" + "---|" * (len(names) + 2))
     for kind in CONTRASTS:
         numbers = [number for number in range(count) if (number, kind) in table]
         shares = {
             name: preferred(*([table[number, of][name] for number in numbers] for of in ("person", kind)))[0]
-            for name in CANDIDATES
+            for name in names
         }
-        best = max(READS.get(kind, CANDIDATES), key=lambda name: max(shares[name], 1 - shares[name]))
-        sign = "-" if shares[best] < 0.5 else ""
+        best = max(
+            [name for name in READS.get(kind, names) if name in names],
+            key=lambda name: max(shares[name], 1 - shares[name]),
+        )
+        sign = "-" if shares.get(best, 1.0) < 0.5 else ""
         print(f"| {kind} ({len(numbers)}) | " + " | ".join(f"{s:.3f}" for s in shares.values()) + f" | {sign}{best} |")
 
 

@@ -27,7 +27,13 @@ from turnwise.train.dialogues import Dialogue
 from turnwise.train.facts import TfIdf
 from turnwise.train.negatives import Negatives
 
-WAYS = ("nup", "usr-dr-f", "usr-dr-c[reading=together]", "usr-dr-c[reading=apart]")
+FACTS = ("closest", "all", "best")
+WAYS = (
+    "nup",
+    "usr-dr-c[reading=together]",
+    *(f"usr-dr-f[fact={which}]" for which in FACTS),
+    *(f"usr-dr-c[reading=apart,fact={which}]" for which in FACTS),
+)
 PERSON = "person"
 
 

@@ -64,11 +64,14 @@ def test_usr_dr_released_texts() -> None:
 def test_usr_dr_reads_texts_as_the_models_were_trained_on_them() -> None:
     about_the_fact = Classify("i love cats .", EXAMPLE.response, role="dr-f")
     about_the_context = Classify("Hello! [SEP] Do you like dogs?", EXAMPLE.response, role="nup")
-    assert load_metric("usr-dr-c").requests(EXAMPLE) == [about_the_context, about_the_fact]
-    assert asked("usr-dr-f") == about_the_fact
+    assert load_metric("usr-dr-c[fact=closest]").requests(EXAMPLE) == [about_the_context, about_the_fact]
+    assert asked("usr-dr-f[fact=closest]") == about_the_fact
+    each = [Classify(fact, EXAMPLE.response, role="dr-f") for fact in FACTS]
+    assert load_metric("usr-dr-f").requests(EXAMPLE) == each
+    assert load_metric("usr-dr-c").requests(EXAMPLE) == [about_the_context, *each]
     context = "i love cats . [SEP] Hello! [SEP] Do you like dogs?"
-    assert asked("usr-dr-c[reading=together]") == Classify(context, EXAMPLE.response, role="nup")
-    assert asked("usr-dr-c[reading=together,turns=1]").text == "i love cats . [SEP] Do you like dogs?"
+    assert asked("usr-dr-c[reading=together,fact=closest]") == Classify(context, EXAMPLE.response, role="nup")
+    assert asked("usr-dr-c[reading=together,fact=closest,turns=1]").text == "i love cats . [SEP] Do you like dogs?"
 
 
 def test_context_and_fact_count_alike(toy: Toy) -> None:
@@ -77,8 +80,8 @@ def test_context_and_fact_count_alike(toy: Toy) -> None:
     assert score.parts["fact"] == toy.score("usr-dr-f", EXAMPLE).value
     assert score.parts["context"] == toy.score("usr-dr-c", alone).value == toy.score("nup", alone).value
     assert score.value == pytest.approx((score.parts["context"] + score.parts["fact"]) / 2)
-    best = toy.score("usr-dr-c[fact=best]", EXAMPLE)
-    assert best.parts["fact"] == toy.score("usr-dr-f[fact=best]", EXAMPLE).value
+    closest = toy.score("usr-dr-c[fact=closest]", EXAMPLE)
+    assert closest.parts["fact"] == toy.score("usr-dr-f[fact=closest]", EXAMPLE).value
 
 
 def test_the_best_fact_is_the_best_of_all(toy: Toy) -> None:
@@ -123,8 +126,8 @@ def test_a_pack_without_the_model_says_so(toy: Toy, monkeypatch: pytest.MonkeyPa
 
 def test_the_whole_group_costs_one_pass(toy: Toy) -> None:
     toy.judge(GROUP, EXAMPLE, OTHER)
-    # Likelihood, context, fact and validity, of two responses.
-    assert len(toy.asked) == 8
+    # Likelihood, context and validity of two responses, and each fact: three of the one, one of the other.
+    assert len(toy.asked) == 2 * 3 + 3 + 1
 
 
 @pytest.mark.parametrize("request_", ["usr", "usr:released", "usr[feeds=mlm/dr_c/dr_c/dr_c/dr_c]"])

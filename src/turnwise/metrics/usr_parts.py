@@ -95,7 +95,7 @@ class DialogueRetrieval(Metric):
     and `_go` between texts, facts joined, 128 tokens, cut at the ends.
     """
 
-    fact: Literal["closest", "all", "best"] = "closest"
+    fact: Literal["best", "closest", "all"] = "best"
     turns: str = "6"
     separators: str = ""
     max_length: int | None = None
