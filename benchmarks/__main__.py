@@ -1,10 +1,11 @@
 """Every figure on speed, measured side by side in one run: `python -m benchmarks`.
 
-    python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 3] [--out docs/results] [--smoke]
+    python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 3] [--out docs/results] [--quick] [--smoke]
 
 DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude); without it random ones of the
-bundled pack's shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --smoke
-takes tiny networks and few texts, and fails where scores disagree: for correctness only, its times mean nothing.
+bundled pack's shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --quick
+takes fewer texts, once each: a look at every figure in a third of the time. --smoke takes tiny networks and few texts,
+and fails where scores disagree: for correctness only, its times mean nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import platform
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -26,6 +28,7 @@ from benchmarks import limits
 from benchmarks.checkpoints import MINI, TINY, make
 from benchmarks.gpu import peak
 from benchmarks.page import page
+from benchmarks.peers import beside_packages
 from benchmarks.sides import compared
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.session import thread_count
@@ -33,14 +36,15 @@ from turnwise.models.pack import Pack, bundled_packs
 
 PEERS = ("bert_score", "sentence_transformers", "minicons")
 GPU = "speed-gpu.json"
+BEGAN = time.perf_counter()
 
 
 def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """All figures."""
     threads = thread_count()
     torch.set_num_threads(threads)
-    smoke = bool(asked.smoke)
-    count, rounds = (22, 1) if smoke else (asked.count, asked.rounds)
+    smoke, quick = bool(asked.smoke), bool(asked.quick)
+    count, rounds = (22, 1) if smoke else (44, 1) if quick else (asked.count, asked.rounds)
     checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
     # Measured between the parts, and the best counts: a machine may be busy for minutes.
     limits_seen = [peak("cpu")]
@@ -51,16 +55,19 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     }
     _say("side by side")
     sides = compared(checkpoints, scratch / "packs", count, rounds)
+    _say("beside other packages")
+    sides += beside_packages(checkpoints, Pack(scratch / "packs" / "fp32"), scratch, count, rounds)
     limits_seen.append(peak("cpu"))
     found["sides"] = [{**asdict(s), "ratio": s.ratio, "bar": s.bar, "agrees": s.agrees, "met": s.met} for s in sides]
     pack = Pack(scratch / "packs" / "int8")
     _say("all metrics together")
     found["together"] = limits.together(pack, checkpoints, count)
     _say("from the cache")
-    found["cache"] = limits.from_cache(pack, scratch / "cache", 22 if smoke else 2_000)
+    found["cache"] = limits.from_cache(pack, scratch / "cache", 22 if smoke else 200 if quick else 1_000)
     _say("growth")
-    sizes = (11, 22) if smoke else asked.sizes
-    found["growth"] = {name: limits.growth(pack, checkpoints, sizes, name) for name in ("usr-dr-c", "length", "f1")}
+    sizes = (11, 22) if smoke else (100, 400, 1_600) if quick else asked.sizes
+    found["growth"] = {"usr-dr-c": limits.growth(pack, checkpoints, sizes, "usr-dr-c")}
+    found["rows"] = {"classic, all": limits.whole_run((11, 22) if smoke else (1_000, 10_000, 100_000))}
     words = (4, 8) if smoke else (5, 10, 20, 40)
     found["lengths"] = {name: limits.lengths(pack, checkpoints, words, count, name) for name in ("usr-mlm", "usr-dr-c")}
     _say("the command")
@@ -84,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(250, 1_000, 4_000))
     options.add_argument("--out", type=Path, default=Path("docs/results"))
+    options.add_argument("--quick", action="store_true")
     options.add_argument("--smoke", action="store_true")
     asked = options.parse_args(arguments)
     try:
@@ -112,7 +120,7 @@ def _processor() -> str:
 
 
 def _say(what: str) -> None:
-    sys.stderr.write(f"{what} ...\n")
+    sys.stderr.write(f"{time.perf_counter() - BEGAN:6.0f} s  {what} ...\n")
 
 
 if __name__ == "__main__":

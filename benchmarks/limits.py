@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.chats import every_turn
 from benchmarks.sides import Ours
+from turnwise.cli.scoring import MOST_KEPT
 from turnwise.dialogue import Example
 from turnwise.engine.cache import Cache
 from turnwise.engine.local import judge_examples
@@ -22,6 +23,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack
+from turnwise.verbs.evaluate import score_part
 
 METRICS = ("usr-mlm", "usr-dr-c", "maude", "coherence")
 SCORE = """
@@ -76,6 +78,18 @@ def growth(pack: Pack, checkpoints: Path, sizes: Sequence[int], request: str) ->
         ours.forget()
         began = time.perf_counter()
         ours.scores(request, examples[:size])
+        found[size] = 1000 * (time.perf_counter() - began) / size
+    return found
+
+
+def whole_run(sizes: Sequence[int]) -> dict[int, float]:
+    """Milliseconds per example of a run with all classic metrics: scores, what they add up to, and intervals."""
+    examples = [replace(example, id=str(number)) for number, example in enumerate(every_turn(max(sizes)))]
+    score_part(examples[:100], "classic", most=MOST_KEPT)
+    found = {}
+    for size in sizes:
+        began = time.perf_counter()
+        score_part(examples[:size], "classic", most=MOST_KEPT).result(seed=0)
         found[size] = 1000 * (time.perf_counter() - began) / size
     return found
 

@@ -20,6 +20,8 @@ for every response, the whole conversation encoded anew for every turn. *fp32*: 
 agree to 1e-3. *int8*: weights as a pack stores them, computed in fp32; scores are held against those of full precision
 by rank.
 Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve.
+Other packages run in fp32 on the same weights, in batches: bert-score, the CrossEncoder of sentence-transformers on
+pairs of turns, and minicons for the likelihood of responses by a masked and of continuations by a causal model.
 """
 MARKS = {True: "yes", False: "**no**"}
 
@@ -87,8 +89,9 @@ def _ours(found: Mapping[str, Any]) -> str:
 
 def _growth(found: Mapping[str, Any]) -> str:
     tables = []
-    for title, name in (("examples", "growth"), ("words in the response", "lengths")):
-        sizes = [str(size) for size in next(iter(found[name].values()))]
+    titles = (("examples", "growth"), ("examples of a whole run", "rows"), ("words in the response", "lengths"))
+    for title, name in titles:
+        sizes = [f"{int(size):,}" for size in next(iter(found[name].values()))]
         rows = [(metric, *(f"{ms:.3g}" for ms in costs.values())) for metric, costs in found[name].items()]
         tables.append(f"\nMilliseconds per example, by {title}:\n\n" + _table(("metric", *sizes), rows))
     return "\n## How cost grows\n" + "\n".join(tables)

@@ -147,7 +147,7 @@ def compared(checkpoints: Path, out: Path, count: int, rounds: int) -> list[Side
     for request, examples in texts.items():
         ways: dict[str, Scores] = {"naive": partial(naive.scores, request, models=plain)}
         ways |= {weights: partial(way.scores, request) for weights, way in ours.items()}
-        found += _race(request, ways, ours, examples, rounds, "naive")
+        found += race(request, ways, ours, examples, rounds, "naive")
     if find_spec("bert_score"):
         found += _bertscore(checkpoints, out, ours, turns, rounds)
     return found
@@ -172,10 +172,10 @@ def _bertscore(checkpoints: Path, out: Path, ours: dict[str, Ours], examples: li
     ways: dict[str, Scores] = {"naive": by_package, "fp32": partial(mine["fp32"].scores, f"bertscore[layer={layers}]")}
     # In a batch the package lets padding, at zero, outdo a similarity below zero; one by one there is none.
     truth = by_package(examples, at_once=1)
-    return _race("bertscore", ways, mine, examples, rounds, "bert-score", truth)
+    return race("bertscore", ways, mine, examples, rounds, "bert-score", truth)
 
 
-def _race(
+def race(
     name: str,
     ways: dict[str, Scores],
     ours: dict[str, Ours],

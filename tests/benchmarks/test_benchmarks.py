@@ -27,6 +27,10 @@ def test_the_smoke_run_measures_everything_and_scores_agree(tmp_path: Path) -> N
             assert side["difference"] < 1e-3, name
     assert found["together"]["overhead"] >= 1
     assert all(run["mib"] > 0 for runs in found["command"].values() for run in runs)
+    assert found["rows"]["classic, all"].keys() == {"11", "22"}
+    packages = {"bert_score": "bert-score", "sentence_transformers": "CrossEncoder", "minicons": "minicons"}
+    there = {name for module, name in packages.items() if module not in found["absent"]}
+    assert {side["against"] for side in found["sides"]} == {"naive", *there}
     page = (tmp_path / "speed.md").read_text()
     assert "| usr-mlm | fp32 | naive |" in page
     assert "ranks of int8 say nothing" in page
