@@ -156,9 +156,13 @@ class Summary:
         for group, means in self.group_means.items():
             yield group, {**means, **{key: total.value for key, total in self.groups.get(group, {}).items()}}
 
-    def system_values(self, *, seed: int) -> list[SystemValue]:
+    def system_values(self, *, seed: int, intervals: bool = True) -> list[SystemValue]:
         """Every system on every metric, systems in order of appearance."""
-        return [self._system_value(system, key, seed) for system in self.systems for key in self.metrics]
+        return [
+            self._system_value(system, key, seed) if intervals else self._bare_value(system, key)
+            for system in self.systems
+            for key in self.metrics
+        ]
 
     def point(self, system: str, key: str) -> float | None:
         """A system's value without its interval, which may take a hundred times as long."""
@@ -174,6 +178,10 @@ class Summary:
         if metric.pooled:
             return metric.pool(sum_statistics(in_order(self.pooled[system, key])))
         return self.turns[system, key].mean
+
+    def _bare_value(self, system: str, key: str) -> SystemValue:
+        value, n = self.point(system, key), self.turns[system, key].n
+        return SystemValue(system, key, value, None, None, n, self.metrics[key].higher_is_better)
 
     def _system_value(self, system: str, key: str, seed: int) -> SystemValue:
         metric, turns = self.metrics[key], self.turns[system, key]

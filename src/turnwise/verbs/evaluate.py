@@ -12,6 +12,7 @@ from turnwise.dialogue import Example, Row
 from turnwise.engine.ask import answering, asker
 from turnwise.engine.local import Ask, Judged, judge_rows
 from turnwise.engine.spool import Spool, metrics_of_turns
+from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric
@@ -43,6 +44,7 @@ def evaluate(
     models: str | Path | None = None,
     device: str = "auto",
     cache: str | Path | None = None,
+    intervals: bool = True,
     keep_when_interrupted: bool = False,
     progress: Iterator[None] | None = None,
 ) -> Result:
@@ -50,7 +52,8 @@ def evaluate(
 
     `config` is a file that describes one more metric, composed of others, which is keyed by its name.
     Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead. An interrupt
-    ends the run; with `keep_when_interrupted` the result of the rows so far is returned.
+    ends the run; with `keep_when_interrupted` the result of the rows so far is returned. `intervals=False` leaves the
+    systems' intervals out, which take most of the time of a metric of whole systems.
     """
     part = score_part(
         source,
@@ -66,7 +69,7 @@ def evaluate(
         progress=progress,
     )
     check_usable(name_of(source), part)
-    return part.result(seed=seed)
+    return part.result(seed=seed, intervals=intervals)
 
 
 def score_part(
@@ -133,8 +136,9 @@ def fill_part(
     stream = judge_rows(noted(), part.metrics, ask)
     numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in _ticking(stream, progress))
     try:
-        for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
-            part.add(item)
+        with seldom_swept():
+            for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
+                part.add(item)
     except KeyboardInterrupt:
         if not keep_when_interrupted or not part.rows:
             raise

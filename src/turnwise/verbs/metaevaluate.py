@@ -93,6 +93,7 @@ def metaevaluate(
         models=models,
         device=device,
         cache=cache,
+        intervals=False,
         progress=progress,
     )
     excluded = set(exclude_systems)

@@ -88,9 +88,9 @@ class Part:
         for item in together:
             self._keep(item)
 
-    def result(self, *, seed: int) -> Result:
+    def result(self, *, seed: int, intervals: bool = True) -> Result:
         """The result of the rows so far."""
-        values = self.summary.system_values(seed=seed)
+        values = self.summary.system_values(seed=seed, intervals=intervals)
         lines = [*self.problems.lines(), *(f"{v.system}: {v.note}: no value of {v.metric}" for v in values if v.note)]
         left_out = self.rows - len(self.judged)
         left_out_bad = self.bad - sum(item.row.example is None for item in self.judged)

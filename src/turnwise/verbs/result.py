@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from turnwise.engine.local import Judged
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.engine.summarise import Summary, SystemValue
+from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
@@ -122,9 +123,10 @@ class Result:
 
         target = Path(folder)
         check_targets(folder=target)
-        with (target / "result.json").open("w", encoding="utf-8") as file:
-            self.write_json(file)
-        write_turns(self.records(), metrics_of_turns(self.metrics), target / "turns.parquet")
+        with seldom_swept():
+            with (target / "result.json").open("w", encoding="utf-8") as file:
+                self.write_json(file)
+            write_turns(self.records(), metrics_of_turns(self.metrics), target / "turns.parquet")
         self.systems.write_csv(target / "systems.csv")
         write_charts(self, target / "charts")
         return target
