@@ -31,6 +31,18 @@ def test_content_survives_resting_and_pieces_are_used_again(monkeypatch: pytest.
     assert len(aside._stretches) <= stretches + 1
 
 
+def test_without_room_on_disk_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(aside, "_new_stretch", full)
+    monkeypatch.setattr(aside, "_room", {})
+    monkeypatch.setattr(aside, "_free", {})
+    away = aside.set_aside(np.arange(10_000))
+    assert away.flags.owndata
+    assert np.array_equal(away, np.arange(10_000))
+
+
 def test_a_view_keeps_its_piece() -> None:
     view = aside.set_aside(np.full(4_096, 7))[10:20]
     others = [aside.set_aside(np.zeros(4_096, dtype=np.int64)) for _ in range(20)]

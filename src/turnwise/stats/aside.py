@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 # Arrays of fewer bytes stay in memory; a page is the least that can be let go.
 FEWEST_BYTES = 8192
 PAGE = mmap.ALLOCATIONGRANULARITY
-# Disk is asked for in stretches of this size, which cost nothing before they are written to.
+# Disk is asked for in stretches of this size.
 STRETCH = 1 << 26
 # Once so many bytes have been touched, they are let go.
 MOST_TOUCHED = 1 << 25
@@ -57,7 +57,11 @@ def empty(length: int, dtype: DTypeLike) -> NDArray[Any]:
     # Pieces of few different sizes, so that one that was given back fits again.
     whole = max(PAGE, 1 << (size - 1).bit_length())
     given_back = _free.get(whole)
-    piece = given_back.pop() if given_back else _new_piece(whole)
+    try:
+        piece = given_back.pop() if given_back else _new_piece(whole)
+    except OSError:
+        # There is no room on the disk, or no place to write to.
+        return np.empty(length, dtype)
     array: NDArray[Any] = np.frombuffer(piece[:size], dtype)
     weakref.finalize(array, _free.setdefault(whole, []).append, piece).atexit = False
     rest(size)
@@ -86,6 +90,10 @@ def _new_piece(size: int) -> memoryview:
 
 def _new_stretch(size: int) -> mmap.mmap:
     with tempfile.TemporaryFile(prefix="turnwise-") as file:
-        file.truncate(size)
+        # Room is asked for at once: a page that found none when it is written to would end the process.
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
         _stretches.append(mmap.mmap(file.fileno(), size))
     return _stretches[-1]
