@@ -1,6 +1,6 @@
 """Every figure on speed, measured side by side in one run: `python -m benchmarks`.
 
-    python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 3] [--out docs/results] [--quick] [--smoke]
+    python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 2] [--out docs/results] [--quick] [--smoke]
 
 DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude); without it random ones of the
 bundled pack's shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --quick
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
     options.add_argument("--checkpoints", type=Path)
     options.add_argument("--count", type=int, default=110)
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(250, 1_000, 4_000))
     options.add_argument("--out", type=Path, default=Path("docs/results"))
     options.add_argument("--quick", action="store_true")
