@@ -32,6 +32,11 @@ began = time.perf_counter()
 from turnwise.cli.app import app
 app(sys.argv[1:], standalone_mode=False)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+try:
+    # A process that was just started has its parent's peak in ru_maxrss; this one is its own.
+    peak = next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
+except OSError:
+    pass
 sys.stderr.write(json.dumps({"seconds": time.perf_counter() - began, "mib": peak}))
 """
 
