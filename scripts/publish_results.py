@@ -1,4 +1,4 @@
-"""Put a run of `turnwise reproduce all` among the pages: `python scripts/publish_results.py OUT`.
+"""Put what `turnwise reproduce` wrote among the pages: `python scripts/publish_results.py OUT`.
 
 Copies Markdown, JSON and figures into docs/results/reproduce; the HTML pages and what the command keeps to go on with
 stay where they are.
@@ -16,8 +16,8 @@ TARGET = Path(__file__).parents[1] / "docs" / "results" / "reproduce"
 def main() -> None:
     """Replace the pages by those of the run."""
     source = Path(sys.argv[1])
-    if not (source / "index.md").is_file():
-        sys.exit(f"{source}: no index.md; run 'turnwise reproduce all --out {source}' first")
+    if not any(source.glob("*.md")):
+        sys.exit(f"{source}: no pages; run 'turnwise reproduce all --out {source}' first")
     shutil.rmtree(TARGET, ignore_errors=True)
     (TARGET / "figures").mkdir(parents=True)
     for pattern in ("*.md", "*.json", "figures/*.svg"):
