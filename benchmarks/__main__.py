@@ -49,6 +49,7 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     # Measured between the parts, and the best counts: a machine may be busy for minutes.
     limits_seen = [peak("cpu")]
     found: dict[str, Any] = {
+        "asked": [f"--{name}" for name in ("smoke", "quick", "checkpoints") if getattr(asked, name)],
         "machine": {"processor": _processor(), "threads": threads},
         "weights": "trained" if asked.checkpoints else "random",
         "absent": [name for name in PEERS if not find_spec(name)],

@@ -222,3 +222,20 @@ def test_requests_that_cannot_be_met() -> None:
 def test_the_examples_of_the_pages_run(name: str) -> None:
     result = doctest.testfile(str(PAGES / f"{name}.md"), module_relative=False)
     assert (result.attempted > 0, result.failed) == (True, 0)
+
+
+def test_what_was_read_last_is_remembered_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    from turnwise.models import heads_numpy
+
+    rng = np.random.default_rng(0)
+    shapes = {"weight_ih_l0": (6, 3), "weight_hh_l0": (6, 2), "bias_ih_l0": (6,), "bias_hh_l0": (6,)}
+    one, other = ({f"net.{n}": rng.normal(size=s).astype("f4") for n, s in shapes.items()} for _ in range(2))
+    texts = [rng.normal(size=(n, 3)).astype("f4") for n in (2, 3, 4)]
+    monkeypatch.setattr(heads_numpy, "MOST_READ", 2)
+    monkeypatch.setattr(heads_numpy, "_READ", {})
+    for weights in (one, other, one):
+        for words in texts:
+            fresh = heads_numpy._read(weights, "net", words)
+            np.testing.assert_array_equal(heads_numpy.read_text(weights, "net", words), fresh)
+            assert heads_numpy.read_text(weights, "net", words) is heads_numpy.read_text(weights, "net", words)
+            assert len(heads_numpy._READ) <= 2

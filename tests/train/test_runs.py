@@ -44,6 +44,8 @@ def test_masked_lm_learns_and_leaves_the_words_frozen(room: Path) -> None:
     before = run(room, "mlm", "mlm0", "bert", steps=1)
     after = run(room, "mlm", "mlm", "bert", steps=60, learning_rate=3e-3)
     assert after["held_out"]["masked_loss"] < before["held_out"]["masked_loss"] - 0.3
+    assert after["started_from"] is None
+    assert run(room, "mlm", "mlm2", "mlm0", steps=2)["started_from"]["steps"] == 1
     name = "embeddings.word_embeddings.weight"
     frozen = weights(room, "bert")[name].half()
     assert torch.equal(weights(room, "mlm")[f"bert.{name}"], frozen)

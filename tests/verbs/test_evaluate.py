@@ -136,3 +136,12 @@ def test_an_interval_stays_on_the_scale_of_its_metric() -> None:
     system = tw.evaluate(rows, metrics=["distinct-1"]).systems.row(0, named=True)
     assert system["low"] == 0.0
     assert system["high"] == 1.0
+
+
+def test_intervals_can_be_left_out() -> None:
+    words = ("tea", "no", "ok then")
+    rows = [{"response": f"yes {word}", "system": system, "context_id": word} for system in "ab" for word in words]
+    full, bare = (tw.evaluate(rows, ["length", "distinct-1"], intervals=wanted) for wanted in (True, False))
+    assert [v.value for v in bare.system_values] == [v.value for v in full.system_values]
+    assert all(v.low is not None for v in full.system_values)
+    assert all(v.low is None and v.high is None for v in bare.system_values)
