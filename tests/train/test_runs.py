@@ -14,6 +14,7 @@ pytest.importorskip("accelerate")
 
 from turnwise import train  # noqa: E402
 from turnwise.errors import TurnwiseError  # noqa: E402
+from turnwise.train.tasks import Labelled  # noqa: E402
 
 from . import tiny  # noqa: E402
 
@@ -75,6 +76,31 @@ def test_one_trunk_for_validity_inference_and_emotion(room: Path) -> None:
 def test_a_classifier_learns_what_can_be_learnt(room: Path) -> None:
     card = run(room, "emotion", "emotion", "bert", steps=250, learning_rate=3e-3, restyle=0.0, validate=200)
     assert card["held_out"]["emotion"]["accuracy"] > 0.9
+
+
+def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: Path) -> None:
+    learning: dict[str, Any] = {"steps": 200, "learning_rate": 3e-3, "restyle": 0.0, "validate": 200}
+    judge = run(room, "emotion", "judge", "llama", **learning)
+    assert judge["held_out"]["emotion"]["accuracy"] > 0.9
+    student = run(room, "emotion", "taught", "bert", teacher=room / "judge", teacher_share=1.0, **learning)
+    assert student["held_out"]["emotion"]["accuracy"] > 0.9
+    assert student["teacher"]["base"] == "llama"
+
+
+def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:
+    from turnwise.train import bert, network
+    from turnwise.train.config import Config
+
+    run(room, "vup", "reader", "llama", steps=1)
+    config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", batch=8)
+    rows = [Labelled(None, text, 1) for texts in tiny.TOPICS.values() for text in texts]
+    ours, theirs = (bert.pairs_of(room / name, config) for name in ("bert", "reader"))
+    teacher = network.load_classifier(room / "reader")
+    alone = bert.probabilities(teacher, rows, theirs, "vup")
+    for chunk in bert.encoded(rows, ours, "vup", chunks=3):
+        (seen,) = bert.encoded([rows[i] for i in chunk["order"]], theirs, "vup", in_order=True)
+        together = bert.logits_of(teacher, seen).softmax(-1).detach()
+        assert torch.allclose(together, alone[chunk["order"]], atol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_weights(room: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,45 +13,75 @@ from torch import Tensor, nn
 
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, merge_runs
-from turnwise.train.encode import IGNORED, PairEncoder, Sequences, mask_tokens, pad
+from turnwise.train.encode import IGNORED, Encoder, LinesEncoder, PairEncoder, Sequences, mask_tokens, pad
 from turnwise.train.inputs import context_text, restyled
 from turnwise.train.loop import Batch
+from turnwise.train.network import Classifier, is_causal
 from turnwise.train.sampling import Places
 from turnwise.train.tasks import Labelled, Task
 
+READ = ("input_ids", "token_type_ids", "attention_mask")
+
 
 def encoder_of(config: Config) -> PairEncoder:
-    """The tokenizer of the model to start from, with the configured lengths."""
+    """The tokenizer of the BERT model to start from, with the configured lengths."""
     return PairEncoder(config.base / "tokenizer.json", config.context_tokens, config.response_tokens)
 
 
-class Classification:
-    """Batches of one task at a time, the task drawn by its share."""
+def pairs_of(folder: Path, config: Config) -> Encoder:
+    """How the model in a folder, BERT or causal, reads a pair of texts."""
+    lengths = config.context_tokens, config.response_tokens
+    if not is_causal(folder):
+        return PairEncoder(folder / "tokenizer.json", *lengths)
+    described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return LinesEncoder(folder / "tokenizer.json", described["bos_token_id"], described["eos_token_id"], *lengths)
 
-    def __init__(self, tasks: Sequence[Task], config: Config) -> None:
-        self.tasks, self._config, self._encode = tasks, config, encoder_of(config)
+
+class Classification:
+    """Batches of one task at a time, the task drawn by its share; a teacher, if there is one, says how sure to be."""
+
+    def __init__(self, tasks: Sequence[Task], config: Config, teacher: Classifier | None = None) -> None:
+        self.tasks, self._config, self._encode = tasks, config, pairs_of(config.base, config)
         self._shares = [config.shares.get(task.name, 1.0) for task in tasks]
+        self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
+        self._teacher_encode = pairs_of(config.teacher, config) if teacher and config.teacher else None
 
     def batch(self, index: int) -> list[Batch]:
         rng = Random(f"{self._config.seed}:{index}")
         task = rng.choices(self.tasks, self._shares)[0]
         drawn = [task.draw(rng) for _ in range(self._config.batch)]
-        return list(encoded(drawn, self._encode, task.name, self._config.chunks))
+        chunks = list(encoded(drawn, self._encode, task.name, self._config.chunks))
+        if self._teacher_encode:
+            for chunk in chunks:
+                rows = [drawn[i] for i in chunk["order"]]
+                (seen,) = encoded(rows, self._teacher_encode, task.name, in_order=True)
+                chunk |= {f"teacher_{name}": seen[name] for name in READ}
+        return chunks
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return nn.functional.cross_entropy(logits_of(model, batch).float(), batch["labels"])
+        logits = logits_of(model, batch).float()
+        loss = nn.functional.cross_entropy(logits, batch["labels"])
+        (teacher,) = self._teacher
+        if teacher is None or batch["head"] not in teacher.heads:
+            return loss
+        with torch.no_grad():
+            wanted = teacher(batch["head"], *(batch[f"teacher_{name}"] for name in READ)).float().log_softmax(-1)
+        distance = nn.functional.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+        return (1 - self._config.teacher_share) * loss + self._config.teacher_share * distance
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     """The logits of one chunk."""
-    logits: Tensor = model(batch["head"], batch["input_ids"], batch["token_type_ids"], batch["attention_mask"])
+    logits: Tensor = model(batch["head"], *(batch[name] for name in READ))
     return logits
 
 
-def encoded(rows: Sequence[Labelled], encode: PairEncoder, head: str, chunks: int = 1) -> Iterator[Batch]:
-    """The rows as tensors, in chunks of similar length so that little is spent on padding."""
+def encoded(
+    rows: Sequence[Labelled], encode: Encoder, head: str, chunks: int = 1, in_order: bool = False
+) -> Iterator[Batch]:
+    """The rows as tensors: in chunks of similar length so that little is spent on padding, or as they come in one."""
     sequences = encode([row.first for row in rows], [row.second for row in rows])
-    for part in by_length(sequences.ids, chunks):
+    for part in [list(range(len(rows)))] if in_order else by_length(sequences.ids, chunks):
         yield {
             "head": head,
             "rows": len(part),
@@ -116,9 +148,7 @@ class Masking:
 
 
 @torch.no_grad()
-def probabilities(
-    model: nn.Module, rows: Sequence[Labelled], encode: PairEncoder, head: str, size: int = 256
-) -> Tensor:
+def probabilities(model: nn.Module, rows: Sequence[Labelled], encode: Encoder, head: str, size: int = 256) -> Tensor:
     """The probability of every label for every row, in the order of the rows."""
     model.eval()
     device = next(model.parameters()).device

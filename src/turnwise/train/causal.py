@@ -112,7 +112,7 @@ class Continuation:
         with torch.no_grad():
             wanted = teacher(input_ids=batch["input_ids"]).logits[:, :-1][real].float().log_softmax(-1)
         distance = nn.functional.kl_div(chosen.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
-        return 0.3 * loss + 0.7 * distance
+        return (1 - self._config.teacher_share) * loss + self._config.teacher_share * distance
 
     @torch.no_grad()
     def perplexity(self, model: nn.Module, texts: Sequence[str], size: int = 32) -> float:

@@ -52,6 +52,7 @@ class Config:
     validate: int = 1000
     save_every: float = 120.0
     teacher: Path | None = None
+    teacher_share: float = 0.7
     keep_layers: int | None = None
     vocabulary: int | None = None
     four_bit: bool = False

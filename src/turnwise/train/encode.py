@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
+from turnwise.train.inputs import SEPARATOR
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -26,6 +27,15 @@ class Sequences:
 
     ids: list[list[int]]
     segments: list[list[int]]
+
+
+class Encoder(Protocol):
+    """Pairs of texts into ids; A, which may be missing, keeps its end and B its beginning."""
+
+    pad: int
+
+    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
+        """Encode many pairs at once."""
 
 
 class PairEncoder:
@@ -48,7 +58,7 @@ class PairEncoder:
 
     def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
         """Encode many pairs at once."""
-        tokens_of = self._ids([text or "" for text in first]), self._ids(second)
+        tokens_of = _ids(self.tokenizer, [text or "" for text in first]), _ids(self.tokenizer, second)
         ids, segments = [], []
         for a, b in zip(*tokens_of, strict=True):
             head = [self.cls, *a[-self.first_tokens :], self.sep] if a else [self.cls]
@@ -57,8 +67,34 @@ class PairEncoder:
             segments.append([0] * len(head) + [1 if a else 0] * len(tail))
         return Sequences(ids, segments)
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [e.ids for e in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+class LinesEncoder:
+    """`<start>A\\nB<end>` for a causal model, the turns of A on lines of their own; segment 1 is B with its end.
+
+    Only those positions have read everything, so only they are worth asking.
+    """
+
+    def __init__(self, tokenizer: Path | str, start: int, end: int, first_tokens: int, second_tokens: int) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer: Tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._start, self._end, self.pad = start, end, end
+        self._first_tokens, self._second_tokens = first_tokens, second_tokens
+
+    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
+        """Encode many pairs at once."""
+        before = [text.replace(SEPARATOR, "\n") + "\n" if text else "" for text in first]
+        ids, segments = [], []
+        for a, b in zip(_ids(self._tokenizer, before), _ids(self._tokenizer, second), strict=True):
+            head = [self._start, *a[-self._first_tokens :]]
+            tail = [*b[: self._second_tokens], self._end]
+            ids.append(head + tail)
+            segments.append([0] * len(head) + [1] * len(tail))
+        return Sequences(ids, segments)
+
+
+def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    return [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def pad(rows: Sequence[Sequence[int]], value: int) -> Ids:

@@ -1,14 +1,17 @@
-"""The networks that are trained: a BERT trunk with small heads, and a masked language model."""
+"""The networks that are trained: a BERT (or causal) trunk with small heads, and a masked language model."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM, BertModel
+from transformers import BertForMaskedLM, BertModel, LlamaModel, PretrainedConfig
+
+from turnwise.train import checkpoint
 
 LOWEST = -1e4
 
@@ -29,19 +32,26 @@ class Head(nn.Module):
 
 
 class Classifier(nn.Module):
-    """One trunk, several heads; the last layer is pooled by its maximum over every position but padding."""
+    """One trunk, several heads; the last layer is pooled by its maximum.
 
-    def __init__(self, trunk: BertModel, labels: Mapping[str, Sequence[str]], dropout: float) -> None:
+    Over every position but padding; in a causal trunk only over the second text, which alone has read everything.
+    """
+
+    def __init__(
+        self, trunk: BertModel | LlamaModel, labels: Mapping[str, Sequence[str]], dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.trunk = trunk
+        self.causal = isinstance(trunk, LlamaModel)
         width = trunk.config.hidden_size
         self.heads = nn.ModuleDict({name: Head(width, len(of), dropout) for name, of in labels.items()})
 
     def forward(self, head: str, input_ids: Tensor, token_type_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        states = self.trunk(
-            input_ids=input_ids, token_type_ids=token_type_ids, attention_mask=attention_mask
-        ).last_hidden_state
-        pooled = states.masked_fill(attention_mask[..., None] == 0, LOWEST).amax(dim=1)
+        # Padding stands on the right, where no token of a causal trunk can see it.
+        seen = {} if self.causal else {"token_type_ids": token_type_ids, "attention_mask": attention_mask}
+        states = self.trunk(input_ids=input_ids, **seen).last_hidden_state
+        read = token_type_ids if self.causal else attention_mask
+        pooled = states.masked_fill(read[..., None] == 0, LOWEST).amax(dim=1)
         logits: Tensor = self.heads[head](pooled)
         return logits
 
@@ -61,11 +71,31 @@ class MaskedLanguageModel(nn.Module):
         return logits
 
 
+def trunk_of(folder: Path, dtype: torch.dtype = torch.float32) -> BertModel | LlamaModel:
+    """The bare trunk of the model in a folder: BERT's, a masked language model's or a causal one's."""
+    if is_causal(folder):
+        return LlamaModel.from_pretrained(folder, dtype=dtype, use_cache=False)
+    return BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=dtype)
+
+
+def is_causal(folder: Path) -> bool:
+    """Whether the model in a folder reads from left to right."""
+    return bool(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "llama")
+
+
 def classifier(base: Path, labels: Mapping[str, Sequence[str]], dropout: float, freeze_words: bool) -> Classifier:
-    """A classifier over the BERT model in a folder (a bare trunk or a masked language model's)."""
-    trunk = BertModel.from_pretrained(base, add_pooling_layer=False, dtype=torch.float32)
+    """A classifier over the trunk of the model in a folder."""
+    trunk = trunk_of(base)
     _freeze(trunk, freeze_words)
     return Classifier(trunk, labels, dropout)
+
+
+def load_classifier(folder: Path, dtype: torch.dtype = torch.float32) -> Classifier:
+    """A classifier as an earlier run saved it."""
+    layout = json.loads((folder / checkpoint.HEADS_LAYOUT).read_text(encoding="utf-8"))
+    model = Classifier(trunk_of(folder, dtype), {name: of["labels"] for name, of in layout["heads"].items()})
+    model.heads.load_state_dict(checkpoint.read_tensors(folder / checkpoint.HEADS))
+    return model.to(dtype).eval()
 
 
 def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
@@ -76,11 +106,11 @@ def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
     return MaskedLanguageModel(model)
 
 
-def _freeze(trunk: BertModel, freeze_words: bool) -> None:
-    trunk.embeddings.word_embeddings.weight.requires_grad_(not freeze_words)
+def _freeze(trunk: BertModel | LlamaModel, freeze_words: bool) -> None:
+    trunk.get_input_embeddings().weight.requires_grad_(not freeze_words)
 
 
 def config_of(trunk: Any, architecture: str) -> dict[str, Any]:
     """The configuration to store beside a trunk's weights."""
-    config: BertConfig = trunk.config
+    config: PretrainedConfig = trunk.config
     return {**config.to_diff_dict(), "architectures": [architecture], "dtype": "float16"}

@@ -9,6 +9,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -40,7 +41,8 @@ def train(config: Config) -> dict[str, Any]:
     card: dict[str, Any] = {
         "objective": config.objective,
         "base": config.base.name,
-        "started_from": _before(config),
+        "started_from": _before(config.base),
+        "teacher": _before(config.teacher) if config.teacher else None,
         "data": _data(kept, held),
         "decontamination": {"checked_against": [p.name for p in config.evaluation], "removed": report.by_corpus()},
         "options": config.record() | {"learning_rate": config.rate},
@@ -53,14 +55,15 @@ def train(config: Config) -> dict[str, Any]:
     return card
 
 
-def _before(config: Config) -> dict[str, Any] | None:
-    """What the base has been trained on by an earlier run, as far as its card says so."""
-    file = config.base / checkpoint.CARD
+def _before(folder: Path) -> dict[str, Any] | None:
+    """What the model in a folder has been trained on by an earlier run, as far as its card says so."""
+    file = folder / checkpoint.CARD
     card = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     trained = card.get("training")
     if not isinstance(trained, dict):
         return None
-    return {"objective": card.get("objective"), "steps": trained.get("steps"), "seconds": trained.get("seconds")}
+    told = {"objective": card.get("objective"), "base": card.get("base"), "held_out": card.get("held_out")}
+    return told | {"steps": trained.get("steps"), "seconds": trained.get("seconds")}
 
 
 def _data(kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> list[dict[str, Any]]:
@@ -80,7 +83,11 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     model = network.classifier(
         config.base, {task.name: task.labels for task in learnt}, config.dropout, config.freeze_words
     )
-    happened = fit(model, bert.Classification(learnt, config), config)
+    teacher = None
+    if config.teacher is not None:
+        device, dtype = _beside(config)
+        teacher = network.load_classifier(config.teacher, dtype).to(device)
+    happened = fit(model, bert.Classification(learnt, config, teacher), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
     for name in config.parts:
@@ -89,13 +96,19 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     return {"training": happened, "held_out": results}
 
 
+def _beside(config: Config) -> tuple[str, torch.dtype]:
+    """Where a teacher stands and how precisely it computes."""
+    on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    return ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
+
+
 def _held_out(row: tasks.Labelled, config: Config) -> bool:
     """Whether a labelled pair is kept for validation; decided by its premise, so that variants stay together."""
     return Random(f"{config.seed}:{row.first}").random() < max(config.held_out, 0.1)
 
 
 def _validate(task: tasks.Task, model: network.Classifier, config: Config) -> dict[str, Any]:
-    encode = bert.encoder_of(config)
+    encode = bert.pairs_of(config.base, config)
 
     def ask(rows: Sequence[tasks.Labelled]) -> npt.NDArray[np.floating]:
         return bert.probabilities(model, rows, encode, task.name).numpy()
@@ -107,10 +120,10 @@ def _validate(task: tasks.Task, model: network.Classifier, config: Config) -> di
 
 
 def _save_classifier(config: Config, model: network.Classifier, heads: dict[str, Any]) -> None:
-    trunk_config = network.config_of(model.trunk, "BertModel")
+    trunk_config = network.config_of(model.trunk, type(model.trunk).__name__)
     checkpoint.save_model(config.out, model.trunk.state_dict(), trunk_config, config.base / "tokenizer.json")
     layout = {
-        "pooling": "max",
+        "pooling": "max of the second text" if model.causal else "max",
         "activation": "gelu",
         "first_tokens": config.context_tokens,
         "second_tokens": config.response_tokens,
@@ -152,9 +165,9 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
         causal.start_quantised(model)
     teacher = None
     if config.teacher is not None:
-        on_gpu = torch.cuda.is_available() and config.device != "cpu"
-        teacher = causal.load(config.teacher, dtype=torch.bfloat16 if on_gpu else torch.float32)
-        teacher.train(False).to("cuda" if on_gpu else "cpu")
+        device, dtype = _beside(config)
+        teacher = causal.load(config.teacher, dtype=dtype)
+        teacher.train(False).to(device)
     objective = causal.Continuation(kept, config, teacher)
     happened = fit(model, objective, config)
     return _finish_causal(config, model, happened, held)
