@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score
 
-from turnwise.stats.kmeans import kmeans
+from turnwise.stats import kmeans_starts
+from turnwise.stats.kmeans import kmeans, kmeans_runs
 from turnwise.stats.prd import Curve, clustered, f_beta, prd_curve, slopes
 
 shares = st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda xs: sum(xs) > 0.01)
@@ -109,3 +110,26 @@ def test_counts_stand_for_copies() -> None:
     again = type(found)(found.generated.repeat(counts, axis=1), found.real.repeat(other_counts, axis=1), 5)
     weighted = found.curve(counts.astype(float), other_counts.astype(float))
     assert weighted.score() == pytest.approx(again.curve().score())
+
+
+def test_runs_together_are_the_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the rows are too many to be held against one another, and starts are made a few at a time."""
+    rows = blobs()
+    alone = [kmeans(rows, 8, seed, "mini-batch", 3) for seed in (3, 4)]
+    for limits in ((2048, 2**22), (10, len(rows) * 4 * 2)):
+        monkeypatch.setattr(kmeans_starts, "MOST_SQUARE", limits[0])
+        monkeypatch.setattr(kmeans_starts, "AT_ONCE", limits[1])
+        for (labels, inertia), (expected, fit) in zip(
+            kmeans_runs(rows, 8, [3, 4], "mini-batch", 3), alone, strict=True
+        ):
+            assert (labels == expected).all()
+            assert inertia == pytest.approx(fit)
+
+
+def test_a_start_is_worth_what_its_centres_are() -> None:
+    points = kmeans_starts.Points(blobs(50))
+    chosen, fits = kmeans_starts.spread_starts(points, 6, 4, [np.random.default_rng(seed) for seed in range(2)])
+    for places, fit in zip(chosen.reshape(-1, 6), fits.ravel(), strict=True):
+        assert len(set(places)) == 6
+        distances = ((points.rows[:, None] - points.rows[places]) ** 2).sum(axis=2)
+        assert fit == pytest.approx(distances.min(axis=1).sum())

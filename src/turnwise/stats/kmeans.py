@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from turnwise.stats.arrays import FloatArray, IntArray
+from turnwise.stats.kmeans_starts import Points, spread_starts, squared
 
 Flavour = Literal["lloyd", "mini-batch"]
 
@@ -27,39 +29,37 @@ def kmeans(
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3]), inertia
     (True, 1.0)
     """
+    return kmeans_runs(rows, clusters, [seed], flavour, restarts)[0]
+
+
+def kmeans_runs(
+    rows: FloatArray, clusters: int, seeds: Sequence[int], flavour: Flavour = "lloyd", restarts: int = 1
+) -> list[tuple[IntArray, float]]:
+    """What `kmeans` gives for each seed; rows are held against one another once for all of them."""
     if len(rows) < clusters:
         raise ValueError(f"{len(rows)} vectors cannot be put into {clusters} clusters")
-    rng = np.random.default_rng(seed)
-    lengths = np.einsum("ij,ij->i", rows, rows)
-    starts = [_spread_centres(rows, lengths, clusters, rng) for _ in range(restarts)]
+    points = Points(rows)
+    generators = [np.random.default_rng(seed) for seed in seeds]
+    starts, fits = spread_starts(points, clusters, restarts, generators)
     if flavour == "mini-batch":
         # As in the usual implementation, restarts compete at the start and one of them is carried on.
-        best = min(starts, key=lambda centres: _assign(rows, lengths, centres)[1].sum())
-        fits = [_mini_batches(rows, lengths, best, rng)]
-    else:
-        fits = [_lloyd(rows, lengths, centres) for centres in starts]
-    found = [_assign(rows, lengths, centres) for centres in fits]
+        best = starts[np.arange(len(seeds)), fits.argmin(axis=1)]
+        return [
+            _fit(points, [_mini_batches(points, rows[chosen], rng)])
+            for chosen, rng in zip(best, generators, strict=True)
+        ]
+    return [_fit(points, [_lloyd(points, rows[chosen]) for chosen in some]) for some in starts]
+
+
+def _fit(points: Points, candidates: Sequence[FloatArray]) -> tuple[IntArray, float]:
+    """The best of some centres: the cluster of every row, and the sum of squared distances."""
+    found = [_assign(points.rows, points.lengths, centres) for centres in candidates]
     labels, distances = min(found, key=lambda fit: float(fit[1].sum()))
     return labels, float(distances.sum())
 
 
-def _spread_centres(rows: FloatArray, lengths: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
-    """k-means++: each next centre is a row drawn by its squared distance to those before; the best of a few draws."""
-    tries = 2 + int(np.log(clusters))
-    chosen = [int(rng.integers(len(rows)))]
-    nearest = _squared(rows, lengths, rows[chosen])[:, 0]
-    while len(chosen) < clusters:
-        total = nearest.sum()
-        weights = nearest / total if total > 0 else np.full(len(rows), 1 / len(rows))
-        candidates = rng.choice(len(rows), size=tries, p=weights)
-        distances = np.minimum(nearest[:, None], _squared(rows, lengths, rows[candidates]))
-        best = int(distances.sum(axis=0).argmin())
-        chosen.append(int(candidates[best]))
-        nearest = distances[:, best]
-    return rows[chosen].copy()
-
-
-def _lloyd(rows: FloatArray, lengths: FloatArray, centres: FloatArray) -> FloatArray:
+def _lloyd(points: Points, centres: FloatArray) -> FloatArray:
+    rows, lengths = points.rows, points.lengths
     rest = REST * float(rows.var(axis=0).mean())
     for _ in range(MOST_ROUNDS):
         labels, distances = _assign(rows, lengths, centres)
@@ -75,20 +75,22 @@ def _lloyd(rows: FloatArray, lengths: FloatArray, centres: FloatArray) -> FloatA
     return centres
 
 
-def _mini_batches(rows: FloatArray, lengths: FloatArray, centres: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _mini_batches(points: Points, centres: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Each batch pulls the centres by the share of rows that they have just won."""
+    rows, lengths = points.rows, points.lengths
     size = min(BATCH, len(rows))
-    centres, won = centres.copy(), np.zeros(len(centres))
+    won = np.zeros(len(centres))
     memory = min(1.0, 2 * size / (len(rows) + 1))
     average, best, since = None, np.inf, 0
     for _ in range(MOST_ROUNDS * len(rows) // size):
         batch = rng.integers(len(rows), size=size)
-        labels, distances = _assign(rows[batch], lengths[batch], centres)
+        some = rows[batch]
+        labels, distances = _assign(some, lengths[batch], centres)
         sizes = np.bincount(labels, minlength=len(centres)).astype(np.float64)
         before, won = won, won + sizes
         moving = sizes > 0
-        sums = _sums(rows[batch], labels, len(centres))
-        centres[moving] = ((centres * before[:, None] + sums) / np.maximum(won, 1)[:, None])[moving]
+        pulled = (centres * before[:, None] + _sums(some, labels, len(centres))) / np.maximum(won, 1)[:, None]
+        centres = np.where(moving[:, None], pulled, centres)
         inertia = float(distances.mean())
         average = inertia if average is None else average * (1 - memory) + inertia * memory
         best, since = (average, 0) if average < best else (best, since + 1)
@@ -99,19 +101,9 @@ def _mini_batches(rows: FloatArray, lengths: FloatArray, centres: FloatArray, rn
 
 def _assign(rows: FloatArray, lengths: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
     """The nearest centre of every row, and the squared distance to it."""
-    distances = _squared(rows, lengths, centres)
+    distances = squared(rows, lengths, centres)
     labels: IntArray = distances.argmin(axis=1)
     return labels, distances[np.arange(len(rows)), labels]
-
-
-def _squared(rows: FloatArray, lengths: FloatArray, centres: FloatArray) -> FloatArray:
-    """Squared distances (rows, centres), by one product of matrices."""
-    products = rows @ centres.T
-    products *= -2.0
-    products += lengths[:, None]
-    products += np.einsum("ij,ij->i", centres, centres)
-    # Rounding may leave a trace below zero where a row is its own centre.
-    return np.maximum(products, 0.0, out=products)
 
 
 def _sums(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.stats.arrays import FloatArray, IntArray, floats
-from turnwise.stats.kmeans import Flavour, kmeans
+from turnwise.stats.kmeans import Flavour, kmeans_runs
 
 Grid = Literal["released", "paper"]
 Order = Literal["max-of-mean", "mean-of-max"]
@@ -112,7 +112,7 @@ def clustered(
         raise ValueError(f"{min(len(first), len(second))} vectors are fewer than {clusters} clusters")
     rows = np.concatenate([first, second])
     seeds = np.random.SeedSequence(seed).generate_state(runs)
-    labels = np.array([kmeans(rows, clusters, int(s), flavour, restarts)[0] for s in seeds])
+    labels = np.array([run for run, _ in kmeans_runs(rows, clusters, seeds.tolist(), flavour, restarts)])
     return Clustered(labels[:, : len(first)], labels[:, len(first) :], clusters)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.local import Judged, cluster_key
-from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, file_stem
 from turnwise.metrics.base import Metric
@@ -21,7 +20,8 @@ from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 from turnwise.stats.systems import system_correlation_interval
-from turnwise.verbs.evaluate import Result, check_qualities, evaluate
+from turnwise.verbs.evaluate import check_qualities, evaluate
+from turnwise.verbs.pooled import Pooled
 from turnwise.verbs.table import Rows
 
 Level = Literal["turn", "dialogue", "system"]
@@ -106,6 +106,7 @@ def metaevaluate(
     for name, judged in _by_corpus(result.judged).items():
         kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
         found = _qualities(kept)
+        pooled = Pooled(result, kept)
         if not found:
             notes.append(f"{name}: no ratings")
         for wanted in levels:
@@ -114,7 +115,7 @@ def metaevaluate(
                 row
                 for key in result.metrics
                 for quality in chosen
-                if (row := _correlate(name, result, kept, key, quality, wanted, seed)) is not None
+                if (row := _correlate(name, pooled, kept, key, quality, wanted, seed)) is not None
             ]
     _check_found(rows, result.judged, levels, result.metrics)
     return MetaEvaluation(rows, notes, result.problems, result.signatures)
@@ -133,9 +134,10 @@ def _qualities(judged: Iterable[Judged]) -> list[str]:
 
 
 def _correlate(
-    corpus: str, result: Result, judged: list[Judged], key: str, quality: str, level: Level, seed: int
+    corpus: str, pooled: Pooled, judged: list[Judged], key: str, quality: str, level: Level, seed: int
 ) -> MetaRow | None:
-    whole = result.metrics[key].level == "system"
+    metric = pooled.metrics[key]
+    whole = metric.level == "system"
     if whole and level != "system":
         return None
     turns = _points(judged, key, quality, level, whole=whole)
@@ -143,13 +145,13 @@ def _correlate(
         return None
     if level == "system":
         points = _system_means(turns)
-        pooled = whole or result.metrics[key].pooled
-        if pooled:
-            points = _with_pooled_scores(points, result, judged, key)
+        together = whole or metric.pooled
+        if together:
+            points = replace(points, scores=pooled.scores(points.systems, key))
         # Pooled values cannot be recomputed for each resample from turn scores alone.
         interval = (
             None
-            if pooled
+            if together
             else system_correlation_interval(turns.scores, turns.ratings, turns.systems, turns.clusters, seed=seed)
         )
     else:
@@ -214,16 +216,6 @@ def _system_means(turns: _Points) -> _Points:
         np.arange(len(names), dtype=np.int64),
         names,
     )
-
-
-def _with_pooled_scores(points: _Points, result: Result, judged: list[Judged], key: str) -> _Points:
-    """The same systems, with the metric's value for each as a whole in place of the mean of its turns."""
-    summary = Summary({key: result.metrics[key]})
-    for item in judged:
-        summary.add(Judged(item.row, {key: item.scores[key]}))
-    values = [summary.point(name, key) for name in points.systems]
-    scores = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return _Points(scores, points.ratings, points.clusters, points.systems)
 
 
 def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequence[str] | None) -> None:
