@@ -88,7 +88,7 @@ def test_a_failed_gate_exits_with_one() -> None:
         (("metaeval", EXAMPLES, "--exclude-system", "nobody"), "juniper"),
         (("score", EXAMPLES, "--format", "xml"), "--format"),
         (("score", EXAMPLES, "--seed", "-1"), "--seed"),
-        (("score",), "turnwise --help"),
+        (("score",), "turnwise score --help"),
         (("score", EXAMPLES, EXAMPLES), "given twice"),
         (("score", EXAMPLES, "--report", "/proc/none/report.html"), "cannot be written"),
         (("score", EXAMPLES, "--out", EXAMPLES), "cannot be written"),
@@ -156,6 +156,45 @@ def test_the_list_of_metrics_comes_from_the_metrics() -> None:
     names = [metric["name"] for metric in document("list", "metrics")["metrics"]]
     assert names[0] == "length"
     assert {"bleu-4", "meteor", "entropy-3"} <= set(names)
+
+
+def test_the_list_of_metrics_says_what_models_can_answer(tmp_path: Path) -> None:
+    """A checkpoint of a masked language model answers what asks for one, and nothing that asks for more."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
+    lacks = {row["name"]: row["lacks"] for row in document("list", "metrics", "--models", tmp_path)["metrics"]}
+    assert lacks["length"] == lacks["usr-mlm"] == lacks["mlm-nce"] == ""
+    assert lacks["usr-dr-c"] == "dr-f, nup"
+    assert "masked-lm" not in lacks["usr"]
+    assert [row["role"] for row in document("list", "models", "--models", tmp_path)["models"]] == ["masked-lm"]
+    assert "lacks" not in document("list", "metrics")["metrics"][0], "only where models were named"
+
+
+def test_every_command_is_summed_up_in_full() -> None:
+    lines = turnwise("--help").stdout.partition("Commands:")[2].strip().splitlines()
+    assert not [line for line in lines if line.rstrip().endswith("...")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["score", "--metrix", "f1"], "No such option: --metrix"),
+        (["score"], "see 'turnwise score --help'"),
+        (["data", "get"], "see 'turnwise data get --help'"),
+        (["pack", "verfy"], "Did you mean 'verify'"),
+        (["list", "metric"], "'metric' is not one of 'metrics', 'models', 'formats'; see 'turnwise list --help'"),
+        (["list", "formats", "--models", "turnwise-mini"], "--models goes with"),
+        (["list", "metrics", "--models", "nowhere"], "no pack 'nowhere'"),
+        (["score", EXAMPLES, "-m", "length", "--map", "response=nothing"], "response: missing"),
+        (["score", EXAMPLES, "-m", "length", "--shard", "5/3"], "'5/3' is not I/N"),
+        (["score", EXAMPLES, "-m", "length", "--corpus", "nope"], "corpus 'nope' is not known"),
+    ],
+)
+def test_wrong_use_is_answered_in_one_line(arguments: list[str | Path], said: str) -> None:
+    finished = turnwise(*arguments)
+    assert finished.returncode == 2
+    assert said in finished.stderr
+    assert finished.stderr.count("\n") == 1, finished.stderr
 
 
 def test_help_does_not_import_the_heavy_libraries() -> None:

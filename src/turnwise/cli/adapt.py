@@ -28,15 +28,21 @@ from turnwise.errors import TurnwiseError
 
 def fit(
     files: Files,
-    target: Annotated[str, typer.Option(help="The rated quality to fit to.")] = "Overall",
+    target: Annotated[str, typer.Option(metavar="QUALITY", help="The rated quality to fit to.")] = "Overall",
     metrics: Metrics = "default",
     per_rater: Annotated[
         bool, typer.Option("--per-rater", help="Fit every rater alone and average: each counts the same.")
     ] = False,
-    ridge: Annotated[float, typer.Option(min=0, help="Penalty on squared weights, for metrics that overlap.")] = 0.0,
+    ridge: Annotated[
+        float, typer.Option(min=0, metavar="X", help="Penalty on squared weights, for metrics that overlap.")
+    ] = 0.0,
     non_negative: Annotated[bool, typer.Option("--non-negative", help="Allow no weight below zero.")] = False,
-    folds: Annotated[int, typer.Option(min=2, help="Parts of the contexts that are held out in turn.")] = 10,
-    exclude_system: Annotated[list[str] | None, typer.Option(help="Leave a system out of the fit. Repeatable.")] = None,
+    folds: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Parts of the contexts that are held out in turn.")
+    ] = 10,
+    exclude_system: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Leave a system out of the fit. Repeatable.")
+    ] = None,
     config: Annotated[
         Path, typer.Option(help="Where to write the fitted metric, .toml or .json; 'score --config' takes it.")
     ] = Path("fitted.toml"),
@@ -49,7 +55,7 @@ def fit(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Fit weights for metrics to your own raters, checked on contexts that were held out."""
+    """Fit weights for metrics to your own raters. Checked on contexts that were held out."""
     from turnwise.cli import show
     from turnwise.verbs.fit import fit as run
 
@@ -80,9 +86,13 @@ def fit(
 
 
 def select(
-    files: Annotated[list[str] | None, typer.Argument(help=FILES_HELP, show_default=False)] = None,
-    metric: Annotated[str | None, typer.Option(help="The metric that picks: NAME, NAME:mode, NAME[key=value].")] = None,
-    against: Annotated[str | None, typer.Option(help="A second metric, to be set against the first.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)] = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The metric that picks: NAME, NAME:mode, NAME[key=value].")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A second metric, to be set against the first.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the picked responses as JSON Lines.")] = None,
     ballots: Annotated[
         Path | None, typer.Option(help="Write a CSV table for three voters, where the two metrics differ.")
@@ -98,12 +108,12 @@ def select(
     corpus: Corpus = None,
     map: Map = None,
     strict: Strict = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of A and B.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the order of A and B.")] = 0,
     models: Models = None,
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Pick the best response to every context; let voters decide between two metrics, and count their votes."""
+    """Pick the best response to every context. Let voters decide between two metrics, and count their votes."""
     from turnwise.cli import show
     from turnwise.verbs.ballots import count_votes
     from turnwise.verbs.select import select as run

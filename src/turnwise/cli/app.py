@@ -46,6 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # square brackets in our help are our own, not markup
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: turnwise score FILE.jsonl --report report.html. 'turnwise COMMAND --help' says more.",
 )
 
 
@@ -59,8 +60,13 @@ def run() -> int:
         # Typer does not export the base class of its usage errors; this is the method that they share.
         if not hasattr(problem, "format_message"):
             raise
-        message = " ".join(problem.format_message().split()).rstrip(".")
-        raise TurnwiseError(f"{message}; see 'turnwise --help'") from None
+        message = " ".join(problem.format_message().split()).rstrip(".").replace("Value error, ", "")
+        # The help that helps is that of the command which was misused.
+        context = getattr(problem, "ctx", None)
+        path = (
+            [] if context is None else context.command_path.split()[context.find_root().command_path.count(" ") + 1 :]
+        )
+        raise TurnwiseError(f"{message}; see '{' '.join(['turnwise', *path])} --help'") from None
 
 
 class Engines(StrEnum):
@@ -146,13 +152,15 @@ def score(
 
 @app.command()
 def merge(
-    folders: Annotated[list[Path], typer.Argument(help="The --out folders of all shards.", show_default=False)],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="The --out folders of all shards.", show_default=False)
+    ],
     out: Out = None,
     report: Report = None,
     format: Printed = Format.table,
     seed: Seed = 0,
 ) -> None:
-    """Put the shards of a run together: exactly the result that one run would have given."""
+    """Put the shards of a run together. The result is exactly what one run would have given."""
     from turnwise.cli import scoring
 
     scoring.merge(folders, out=out, report=report, form=format.value, seed=seed)
@@ -164,7 +172,8 @@ def compare(
     metrics: Metrics = "default",
     config: Config = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare every other system with this one instead of every pair.")
+        str | None,
+        typer.Option(metavar="SYSTEM", help="Compare every other system with this one instead of every pair."),
     ] = None,
     fail_if_worse: Annotated[
         list[str] | None,
@@ -182,7 +191,7 @@ def compare(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Say which systems differ, by how much, and how sure that is; gate a release on it."""
+    """Say which systems differ, by how much, and how surely. Gate a release on it."""
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
     from turnwise.verbs.compare import compare as run
@@ -230,7 +239,8 @@ def metaeval(
     config: Config = None,
     qualities: Qualities = None,
     exclude_system: Annotated[
-        list[str] | None, typer.Option(help="Leave a system out of the correlations. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Leave a system out of the correlations. Repeatable."),
     ] = None,
     level: Annotated[Levels, typer.Option(help="Correlate turns, dialogue means or system means.")] = Levels.turn,
     format: Printed = Format.table,
@@ -242,7 +252,7 @@ def metaeval(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Correlate metrics with human ratings: how far can each metric be trusted?"""
+    """Correlate metrics with human ratings. How far can each metric be trusted?"""
     from turnwise.cli import show
     from turnwise.verbs.metaevaluate import metaevaluate
 
@@ -278,7 +288,7 @@ def agreement(
     strict: Strict = False,
     seed: Seed = 0,
 ) -> None:
-    """Say how far the raters agree with each other, in every form that papers report."""
+    """Say how far the raters agree with each other. In every form that papers report."""
     from turnwise.cli import show
     from turnwise.verbs.agree import agreement as run
 
@@ -299,12 +309,22 @@ def agreement(
 def list_(
     what: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.metrics,
     format: Printed = Format.table,
+    models: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|DIR", help="Say which metrics these models can answer, or list their roles."),
+    ] = None,
 ) -> None:
-    """List the metrics, the models behind them, or the file formats that can be read."""
-    from turnwise.cli import show
+    """List the metrics, the models behind them, or file formats."""
+    from turnwise.cli import listing
 
-    shown = {Listed.metrics: show.metric_list, Listed.models: show.model_list, Listed.formats: show.format_list}
-    shown[what](format.value)
+    if what is Listed.formats:
+        if models is not None:
+            raise TurnwiseError("--models goes with 'turnwise list metrics' and 'turnwise list models'")
+        listing.format_list(format.value)
+    elif what is Listed.models:
+        listing.model_list(format.value, models)
+    else:
+        listing.metric_list(format.value, models)
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -338,3 +358,4 @@ app.add_typer(model_commands.pack, name="pack")
 app.add_typer(model_commands.data, name="data")
 model_commands.data.command("list")(data_commands.list_corpora)
 model_commands.data.command("get")(data_commands.get)
+model_commands.data.command("decontaminate")(model_commands.decontaminate_files)

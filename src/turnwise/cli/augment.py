@@ -92,19 +92,21 @@ def augment(
     limit: Annotated[int | None, typer.Option(min=1, help="Take only the first so many contexts.")] = None,
     metrics: Annotated[
         str | None,
-        typer.Option("--metrics", "-m", help="Metrics of the answers; diversity and consistency if left out."),
+        typer.Option(
+            "--metrics", "-m", metavar="LIST", help="Metrics of the answers; diversity and consistency if left out."
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report of the answers.")] = None,
     format: Printed = Format.table,
     corpus: Corpus = None,
     map: Map = None,
     strict: Strict = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything that is drawn.")] = 0,
     models: Models = None,
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Ask every query in other words; write a file for a system to answer, or ask it and score its answers."""
+    """Ask every query in other words. Write a file for a system to answer, or ask it and score its answers."""
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
     from turnwise.verbs.augment import augment as run

@@ -12,7 +12,7 @@ from turnwise.cli.options import Format, Printed
 
 
 def list_corpora(format: Printed = Format.table) -> None:
-    """List the public corpora: address, licence, size and checksum as far as they are known for certain."""
+    """List the public corpora. Address, licence, size and checksum as far as they are known for certain."""
     from turnwise.cli import show
     from turnwise.data.registry import UNKNOWN, public_corpora
 
@@ -28,10 +28,12 @@ def list_corpora(format: Printed = Format.table) -> None:
 
 
 def get(
-    names: Annotated[list[str], typer.Argument(help="Corpora by name, as 'turnwise data list' has them, or all.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", help="Corpora as 'turnwise data list' has them, or all.")
+    ],
     out: Annotated[Path, typer.Option(help="The folder of data, for 'turnwise reproduce --data'.")] = Path("data"),
 ) -> None:
-    """Fetch public corpora: with progress, going on after a break, checked where a checksum is known."""
+    """Fetch public corpora. Goes on after a break, and checks what has a known checksum."""
     from turnwise.cli import show
     from turnwise.data.get import get_corpus
     from turnwise.data.registry import find_corpus, public_corpora

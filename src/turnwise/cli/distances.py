@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 def perturb(
     files: Files,
     metrics: Annotated[
-        str, typer.Option("--metrics", "-m", help="Comma-separated metrics: NAME, NAME:mode, NAME[key=value].")
+        str,
+        typer.Option("--metrics", "-m", metavar="LIST", help="Metrics, with commas: NAME, NAME:mode, NAME[key=value]."),
     ] = "fbd,prd",
     transforms: Annotated[
-        str, typer.Option(help="Comma-separated ways to spoil an answer.")
+        str, typer.Option(metavar="LIST", help="Ways to spoil an answer, with commas between them.")
     ] = "noise,mismatch,permutate,repeat",
-    ratios: Annotated[str, typer.Option(help="Comma-separated shares of spoilt answers.")] = "0,0.25,0.5,0.75,1",
+    ratios: Annotated[str, typer.Option(metavar="LIST", help="Shares of spoilt answers.")] = "0,0.25,0.5,0.75,1",
     seeds: Annotated[int, typer.Option(min=1, help="Draws to average over.")] = 5,
     sample: Annotated[int, typer.Option(min=2, help="Answers to take at most.")] = 500,
     plot: Annotated[Path | None, typer.Option(help="Write the curves as .svg, .png or .json.")] = None,
@@ -48,7 +49,7 @@ def perturb(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Spoil more and more of people's own answers and watch metrics: do they get worse with every step?"""
+    """Spoil people's own answers step by step and watch metrics. Do they get worse with every step?"""
     from turnwise.cli import show
     from turnwise.verbs.evaluate import check_targets
     from turnwise.verbs.perturb import perturb as run
@@ -93,7 +94,7 @@ def normality(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Test the vectors behind a distribution distance for normality, dimension by dimension (Shapiro and Wilk)."""
+    """Test the vectors behind a distance for normality. Dimension by dimension, by Shapiro and Wilk."""
     from turnwise.cli import show
     from turnwise.verbs.normality import normality as run
 

@@ -17,7 +17,10 @@ Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; the 
 
 
 def train(
-    objective: Annotated[str, typer.Argument(help="mlm, nup, dr-f, vup, nli, emotion, clm; 'vup+nli' share a trunk.")],
+    objective: Annotated[
+        str,
+        typer.Argument(metavar="OBJECTIVE", help="mlm, nup, dr-f, vup, nli, emotion, clm; 'vup+nli' share a trunk."),
+    ],
     files: Annotated[list[Path], typer.Argument(help="Files of dialogues: .jsonl or .jsonl.xz, a dialogue a line.")],
     base: Annotated[Path, typer.Option(help="Folder of the model to start from, in the hub's layout.")],
     out: Annotated[Path, typer.Option(help="Folder for the checkpoint and its card; an earlier run is resumed.")],
@@ -31,7 +34,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
     options: Annotated[Path | None, typer.Option(help="JSON file with any other option of a training run.")] = None,
 ) -> None:
-    """Train a model for a pack on your own dialogues; needs the extra [torch]."""
+    """Train a model for a pack on your own dialogues. Needs the extra [torch]."""
     import importlib.util
     import logging
 
@@ -73,18 +76,18 @@ def _read_options(file: Path | None) -> dict[str, Any]:
 @pack.command("list")
 def list_packs() -> None:
     """List the packs that came with the package."""
-    from turnwise.cli import show
+    from turnwise.cli import listing
 
-    show.pack_list()
+    listing.pack_list()
 
 
 @pack.command()
 def verify(where: Where = None) -> None:
-    """Check every file against its hash, open every role and ask it something."""
-    from turnwise.cli import show
+    """Check every file, open every role and ask it something."""
+    from turnwise.cli import listing
     from turnwise.models.verify import verify_pack
 
-    show.verified(verify_pack(where))
+    listing.verified(verify_pack(where))
 
 
 @pack.command()
@@ -110,7 +113,7 @@ def build(
         str | None, typer.Option(help="A pack's name or folder: roles that no checkpoint fills are taken from it.")
     ] = None,
 ) -> None:
-    """Make a pack of your own from trained checkpoints; needs the extra [torch]."""
+    """Make a pack of your own from checkpoints. Needs the extra [torch]."""
     from turnwise.cli import show
     from turnwise.models.export.build import build_pack
     from turnwise.models.pack import load_pack
@@ -130,13 +133,12 @@ def build(
     show.note(f"{out}: {', '.join(built.roles)}")
 
 
-@data.command("decontaminate")
 def decontaminate_files(
     files: Annotated[list[Path], typer.Argument(help="Files of dialogues to clean: .jsonl or .jsonl.xz.")],
     evaluation: Annotated[list[Path], typer.Option(help="Rated or test files that must not be trained on.")],
     out: Annotated[Path, typer.Option(help="Folder for the cleaned files.")],
 ) -> None:
-    """Remove dialogues that share an utterance of six or more words with evaluation files, and say which."""
+    """Remove dialogues that evaluation files share, and say which. Six words of one utterance suffice."""
     from turnwise.cli import show
     from turnwise.train.decontaminate import clean_files
 

@@ -28,28 +28,61 @@ class Devices(StrEnum):
 
 
 FILES_HELP = "Files, folders or globs; '-' reads standard input."
-Files = Annotated[list[str], typer.Argument(help=FILES_HELP, show_default=False)]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help=FILES_HELP, show_default=False)]
 Metrics = Annotated[
     str,
-    typer.Option("--metrics", "-m", help="Comma-separated metrics or groups: NAME, NAME:mode, NAME[key=value]."),
+    typer.Option(
+        "--metrics",
+        "-m",
+        metavar="LIST",
+        help="Metrics, with commas between them: NAME, NAME:mode, NAME[key=value], as 'turnwise list' has them; "
+        "or groups: default, classic, usr+, usl-h+, all.",
+    ),
 ]
 Config = Annotated[
-    Path | None, typer.Option(help="Score by a composition of metrics too, as 'turnwise fit' writes it.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Score by a composition of metrics too, as 'turnwise fit' writes it."),
 ]
-Corpus = Annotated[str | None, typer.Option(help="Read an authors' release format; see 'turnwise list formats'.")]
+Corpus = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Read an authors' release format; see 'turnwise list formats'.")
+]
 Map = Annotated[
     str | None,
-    typer.Option("--map", help="Columns by field: response=reply,context=history,ratings.Overall=score."),
+    typer.Option(
+        "--map",
+        metavar="K=V,...",
+        help="What the file calls our fields, for example response=reply,context=history.",
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every resampling.")]
-Models = Annotated[str | None, typer.Option(help="A pack's name or folder, or 'paper' for the papers' own models.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of every resampling.")]
+Models = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|DIR",
+        help="A pack's name or folder, a folder of trained checkpoints, or 'paper' for the papers' own models; "
+        "the bundled pack when left out.",
+    ),
+]
 Device = Annotated[Devices, typer.Option(help="Where models run; a pack runs on the CPU.")]
-Cached = Annotated[str | None, typer.Option("--cache", help="Folder of the cache of model answers, or 'off'.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for result.json, turns.parquet, systems.csv and the charts.")]
-Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")]
+Cached = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR|off",
+        help="Where answers of models are kept for the next run, or 'off'; ~/.cache/turnwise when left out.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder for result.json, turns.parquet, systems.csv and the charts."),
+]
+Report = Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained HTML report.")]
 Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
-Qualities = Annotated[str | None, typer.Option(help="Comma-separated rated qualities; all of them when left out.")]
+Qualities = Annotated[
+    str | None,
+    typer.Option(metavar="LIST", help="Rated qualities, with commas between them; all of them when left out."),
+]
 
 
 def parse_map(text: str | None) -> dict[str, str]:

@@ -15,7 +15,9 @@ DATA = "TURNWISE_DATA"
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="usr, usl-h, maude, holistic, fbd, leaderboard, or all.")],
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help="usr, usl-h, maude, holistic, fbd, leaderboard, or all.")
+    ],
     data: Annotated[Path | None, typer.Option(help=f"Folder with human/, test/, published/; else ${DATA}.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the pages; what is in it from before is gone on with.")] = Path(
         "reproduced"
@@ -30,7 +32,7 @@ def reproduce(
     device: Device = Devices.auto,
     cache: Cached = None,
 ) -> None:
-    """Compute every table and figure of a paper and set ours beside what was published."""
+    """Compute every table and figure of a paper. Ours beside what was published."""
     from tempfile import TemporaryDirectory
 
     from turnwise.cli import show

@@ -16,7 +16,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from turnwise.engine.summarise import SystemValue
-    from turnwise.models.verify import Checked
     from turnwise.verbs.agree import Agreement
     from turnwise.verbs.ballots import Votes
     from turnwise.verbs.compare import Comparison
@@ -251,84 +250,9 @@ def votes(result: Votes, form: str) -> None:
     note("the win rate leaves ties out; the interval is Wilson's, p that of the sign test")
 
 
-def metric_list(form: str) -> None:
-    """Every registered metric with what it is and needs."""
-    from turnwise.metrics.catalogue import catalogue
-
-    rows = catalogue()
-    if _machine_readable(rows, form, whole={"metrics": rows}):
-        return
-    table = _table("Metrics", ("name", "what", "needs", "modes", "options"))
-    for row in rows:
-        needs = row["needs"].removeprefix("response").removeprefix(", ")
-        needs = "; ".join(filter(None, (needs, row["models"] and f"models {row['models']}")))
-        modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
-        table.add_row(*map(Text, (row["name"], row["summary"], needs, modes, row["options"])))
-    out.print(table)
-    note("asked for as NAME, NAME:mode or NAME[option=value]; groups: classic, default, all; more with --format json")
-
-
-def model_list(form: str) -> None:
-    """Every role of the bundled packs, and of the papers' own models."""
-    from turnwise.models.pack import Pack, bundled_packs
-    from turnwise.models.paper import PAPER
-
-    rows = [
-        {"models": name, "role": role, "kind": entry.kind, "what": entry.file}
-        for name, folder in bundled_packs().items()
-        for role, entry in Pack(folder).manifest.roles.items()
-    ]
-    rows += [
-        {"models": "paper", "role": role, "kind": source.kind, "what": source.name}
-        for role, source in PAPER.items()
-        if source.trained
-    ]
-    if _machine_readable(rows, form, whole={"models": rows}):
-        return
-    table = _table("Models", rows[0])
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    out.print(table)
-
-
-def pack_list() -> None:
-    """The bundled packs."""
-    from turnwise.models.pack import Pack, bundled_packs
-
-    table = _table("Packs", ("name", "version", "roles", "licence"), ("MB",))
-    for name, folder in bundled_packs().items():
-        manifest = Pack(folder).manifest
-        size = sum(entry.size for entry in manifest.files.values()) / 1e6
-        facts = (name, manifest.version, ", ".join(manifest.roles), manifest.licence, f"{size:.1f}")
-        table.add_row(*map(Text, facts))
-    out.print(table)
-
-
-def verified(checked: Sequence[Checked]) -> None:
-    """Roles that were opened and answered."""
-    table = _table("Every file is what it should be, every role answers", ("role", "kind", "file"), ("MB", "opened in"))
-    for role in checked:
-        table.add_row(*map(Text, (role.role, role.kind, role.file)), f"{role.size / 1e6:.1f}", f"{role.seconds:.2f} s")
-    out.print(table)
-
-
 def text(content: str) -> None:
     """Plain text on stdout."""
     sys.stdout.write(content)
-
-
-def format_list(form: str) -> None:
-    """Every file format that can be read."""
-    from turnwise.io.formats import format_table
-
-    rows = format_table()
-    if _machine_readable(rows, form, whole={"formats": rows}):
-        return
-    shown = [name for name in rows[0] if name != "cite"]
-    table = _table("Formats", shown)
-    for row in rows:
-        table.add_row(*(Text(row[name]) for name in shown))
-    out.print(table)
 
 
 def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:

@@ -30,7 +30,8 @@ def rename(row: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, Any]
     >>> rename({"reply": "Hi.", "score": 4}, {"response": "reply", "ratings.Overall": "score"})
     {'response': 'Hi.', 'ratings': {'Overall': 4}}
     """
-    taken = set(mapping.values())
+    # A field that was mapped is read from there and nowhere else: a misspelt key must not pass unnoticed.
+    taken = {*mapping, *mapping.values()}
     renamed = {key: value for key, value in row.items() if key not in taken}
     for field in _ratings_last(mapping):
         if mapping[field] in row:

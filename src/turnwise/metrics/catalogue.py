@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 
-from turnwise.metrics.registry import Entry, entries
+from turnwise.metrics.registry import Entry, entries, load_metric
 
 
-def catalogue() -> list[dict[str, str]]:
-    """One record per registered name."""
-    return [_record(entry) for entry in entries().values()]
+def catalogue(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
+    """One record per registered name; with the roles that some models offer, also those that a metric lacks there."""
+    if offered is None:
+        return [_record(entry) for entry in entries().values()]
+    return [_record(entry) | {"lacks": ", ".join(lacking(entry.name, offered))} for entry in entries().values()]
+
+
+def lacking(request: str, offered: frozenset[str]) -> list[str]:
+    """The roles that a metric asks and that are not offered; none where it can be computed.
+
+    >>> lacking("length", frozenset()), lacking("usr-mlm", frozenset()), lacking("nup", frozenset({"nup"}))
+    ([], ['masked-lm'], [])
+    """
+    return sorted(load_metric(request).roles - offered)
 
 
 def _record(entry: Entry) -> dict[str, str]:

@@ -1,0 +1,106 @@
+"""What there is, as tables: metrics, models, packs, file formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from turnwise.cli import show
+
+if TYPE_CHECKING:
+    from turnwise.models.verify import Checked
+
+
+def metric_list(form: str, models: str | None = None) -> None:
+    """Every registered metric with what it is and needs; with models, also whether they can answer it."""
+    from turnwise.metrics.catalogue import catalogue
+    from turnwise.models.pack import offered_roles
+
+    rows = catalogue(None if models is None else offered_roles(models))
+    if show._machine_readable(rows, form, whole={"metrics": rows}):
+        return
+    # Who asks what some models can do looks for that alone.
+    last = ("modes", "options") if models is None else (f"with {Path(models).name}",)
+    table = show._table("Metrics", ("name", "what", "needs", *last))
+    for row in rows:
+        needs = row["needs"].removeprefix("response").removeprefix(", ")
+        needs = "; ".join(filter(None, (needs, row["models"] and f"models {row['models']}")))
+        modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
+        answered = f"lacks {row['lacks']}" if row.get("lacks") else "yes"
+        told = (modes, row["options"]) if models is None else (answered,)
+        table.add_row(*map(Text, (row["name"], row["summary"], needs, *told)))
+    show.out.print(table)
+    if models is not None:
+        show.note(f"{sum(not row['lacks'] for row in rows)} of {len(rows)} metrics can be computed with {models}")
+    show.note(
+        "asked for as NAME, NAME:mode or NAME[option=value]; groups: default, classic, usr+, usl-h+, all; "
+        "--format json has more"
+    )
+
+
+def model_list(form: str, models: str | None = None) -> None:
+    """Every role of the models that were asked about, or of the bundled packs and the papers' own models."""
+    from turnwise.models.pack import Pack, bundled_packs, load_models
+    from turnwise.models.paper import PAPER, PaperModels
+
+    sources = [Pack(folder) for folder in bundled_packs().values()] if models is None else [load_models(models)]
+    rows = []
+    for source in sources:
+        if isinstance(source, Pack):
+            roles = source.manifest.roles.items()
+            rows += [{"models": source.name, "role": role, "kind": e.kind, "what": e.file} for role, e in roles]
+        elif not isinstance(source, PaperModels):
+            name = Path(str(models)).name
+            rows += [{"models": name, "role": role, "kind": "", "what": source.label([role])} for role in source.roles]
+    if models in (None, "paper"):
+        rows += [
+            {"models": "paper", "role": role, "kind": source.kind, "what": source.name}
+            for role, source in PAPER.items()
+            if source.trained
+        ]
+    if show._machine_readable(rows, form, whole={"models": rows}):
+        return
+    table = show._table("Models", rows[0])
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    show.out.print(table)
+
+
+def pack_list() -> None:
+    """The bundled packs."""
+    from turnwise.models.pack import Pack, bundled_packs
+
+    table = show._table("Packs", ("name", "version", "roles", "licence"), ("MB",))
+    for name, folder in bundled_packs().items():
+        manifest = Pack(folder).manifest
+        size = sum(entry.size for entry in manifest.files.values()) / 1e6
+        facts = (name, manifest.version, ", ".join(manifest.roles), manifest.licence, f"{size:.1f}")
+        table.add_row(*map(Text, facts))
+    show.out.print(table)
+
+
+def verified(checked: Sequence[Checked]) -> None:
+    """Roles that were opened and answered."""
+    table = show._table(
+        "Every file is what it should be, every role answers", ("role", "kind", "file"), ("MB", "opened in")
+    )
+    for role in checked:
+        table.add_row(*map(Text, (role.role, role.kind, role.file)), f"{role.size / 1e6:.1f}", f"{role.seconds:.2f} s")
+    show.out.print(table)
+
+
+def format_list(form: str) -> None:
+    """Every file format that can be read."""
+    from turnwise.io.formats import format_table
+
+    rows = format_table()
+    if show._machine_readable(rows, form, whole={"formats": rows}):
+        return
+    shown = [name for name in rows[0] if name != "cite"]
+    table = show._table("Formats", shown)
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in shown))
+    show.out.print(table)
