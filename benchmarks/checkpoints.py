@@ -111,7 +111,7 @@ def _classifier_head(rng: np.random.Generator, folder: Path, shape: Shape) -> No
         "activation": "gelu",
         "first_tokens": 160,
         "second_tokens": 64,
-        "heads": {head: {"labels": ["other", "next"]} for head in ("nup", "dr-f")},
+        "heads": {head: {"labels": ["other", "next"]} for head in ("nup", "dr-f", "vup")},
     }
     (folder / "heads.json").write_text(json.dumps(layout))
     tensors: dict[str, Any] = {}

@@ -127,22 +127,37 @@ def _command(found: Mapping[str, Any]) -> str:
 def _gpu(gpu: Mapping[str, Any] | None) -> str:
     if gpu is None:
         return ""
-    heads = ("metric", "examples a second", "TFLOP/s", "of the peak")
+    heads = (
+        "checkpoints",
+        "metric",
+        "examples a second",
+        "tokens a second",
+        "TFLOP/s",
+        "of the peak",
+        "networks alone",
+    )
     rows = [
         (
+            size,
             name,
             f"{one['examples_per_second']:,.0f}",
-            f"{one['tflops']:.2f}",
+            f"{one['tokens_per_second']:,.0f}",
+            f"{one['tflops']:.1f}",
             f"{one['tflops'] / gpu['peak_tflops']:.1%}",
+            f"{one['tflops_alone']:.1f}" if "tflops_alone" in one else "",
         )
-        for name, one in gpu["metrics"].items()
+        for size, metrics in gpu["sizes"].items()
+        for name, one in metrics.items()
+        if "error" not in one
     ]
     said = (
-        f"{gpu['device']}, {gpu['peak_tflops']:.0f} TFLOP/s in a large bf16 product; checkpoints: {gpu['checkpoints']}."
+        f"{gpu['device']}, {gpu['peak_tflops']:.0f} TFLOP/s in a large bf16 product; {gpu['checkpoints']} checkpoints "
+        "of the bundled pack's shapes (mini) or BERT-base's and a causal model of the same width and depth (base). "
+        "*Alone*: TFLOP/s of the networks with the same batches and nothing around them."
     )
-    return f"\n## On a GPU\n\n`python -m benchmarks.gpu --out docs/results/speed-gpu.json`: {said}\n\n" + _table(
-        heads, rows
-    )
+    sizes = ",".join(gpu["sizes"])
+    command = f"python -m benchmarks.gpu --size {sizes} --out docs/results/speed-gpu.json"
+    return f"\n## On a GPU\n\n`{command}`: {said}\n\n" + _table(heads, rows)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -24,7 +24,6 @@ from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.export.build import build_pack
-from turnwise.models.maude import MaudeModel
 from turnwise.models.pack import Pack
 
 Scores = Callable[[Sequence[Example]], Sequence[float]]
@@ -97,11 +96,8 @@ class Ours:
 
     def forget(self) -> None:
         """Let go of what models remember of texts that they have read."""
-        self.in_model, self.models.operations = 0.0, 0.0
-        for model in self.models._opened.values():
-            if isinstance(model, MaudeModel):
-                model._vectors._held.clear()
-                model._states._held.clear()
+        self.in_model = 0.0
+        self.models.forget()
 
     roles = property(lambda self: self.models.roles)
 

@@ -20,17 +20,18 @@ def batches(rows: Sequence[Row], budget: int) -> Iterator[list[int]]:
         range(len(rows)), key=lambda i: (rows[i].group, -len(rows[i].prefix), rows[i].prefix, -len(rows[i].ids))
     )
     current: list[int] = []
-    prefixes: set[tuple[int, ...]] = set()
-    widest = longest = 0
+    widest = longest = prefixes = 0
+    last: Row | None = None
     for i in order:
         row = rows[i]
-        new = prefixes | {row.prefix}
+        # Rows that share a prefix are neighbours, so that a new one shows.
+        new = prefixes + (last is None or (row.prefix is not last.prefix and row.prefix != last.prefix))
         wide, long = max(widest, len(row.ids)), max(longest, len(row.prefix))
-        fits = (len(current) + 1) * wide + len(new) * long <= budget
-        if current and (not fits or row.group != rows[current[0]].group):
+        fits = (len(current) + 1) * wide + new * long <= budget
+        if last is not None and current and (not fits or row.group != last.group):
             yield current
-            current, new, wide, long = [], {row.prefix}, len(row.ids), len(row.prefix)
+            current, new, wide, long = [], 1, len(row.ids), len(row.prefix)
         current.append(i)
-        prefixes, widest, longest = new, wide, long
+        prefixes, widest, longest, last = new, wide, long, row
     if current:
         yield current

@@ -12,7 +12,7 @@ from turnwise.models.protocols import Answer, Lookup, ModelSource, ReadySource, 
 
 @dataclass
 class Plan:
-    """Answers that are known, and requests that are not, by role, each with its name in the cache."""
+    """Answers that are known, and requests that are not, by role, each with its name in the cache if there is one."""
 
     known: dict[Request, Answer] = field(default_factory=dict)
     missing: dict[str, dict[Request, bytes]] = field(default_factory=dict)
@@ -39,7 +39,8 @@ def make_plan(requests: Iterable[Request], source: ModelSource, cache: Cache | N
             prints[role] = (
                 source.fingerprint(role) if isinstance(source, ReadySource) else source.model(role).fingerprint
             )
-        plan.missing.setdefault(role, {})[request] = request_key(prints[role], request)
+        key = request_key(prints[role], request) if cache is not None else b""
+        plan.missing.setdefault(role, {})[request] = key
     if cache is not None:
         for wanted in plan.missing.values():
             found = cache.get(wanted.values())

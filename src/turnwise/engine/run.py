@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from turnwise.engine.batching import batches
@@ -13,8 +13,12 @@ from turnwise.engine.plan import make_plan
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Answer, Model, ModelSource, ReadySource, Request, Row
 
-# Batches that wait for a GPU while it works.
+# Batches that are on their way to a GPU while the results of an earlier one are used.
 AHEAD = 2
+# Requests that are read at a time, and batches whose rows are sorted together where others run meanwhile.
+READ_AHEAD, PORTION = 1024, 4
+# Whose the rows of a batch are: for each, the numbers of requests and the row's place in each.
+Owners = list[list[tuple[int, int]]]
 OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad alloc", "failed to allocate memory")
 
 
@@ -45,64 +49,88 @@ def _run_model(
     cache: Cache | None,
     progress: Callable[[int], None] | None,
 ) -> None:
-    rows_of = {request: model.rows(request) for request in wanted}
-    # Different requests may come down to the same row: the response's part of a text, and all of that text.
-    owners_of: dict[Row, list[tuple[Request, int]]] = {}
-    for request, its_rows in rows_of.items():
-        for place, row in enumerate(its_rows):
-            owners_of.setdefault(row, []).append((request, place))
-    rows, owners = list(owners_of), list(owners_of.values())
-    del owners_of
-    results: dict[Request, dict[int, Any]] = {request: {} for request in wanted}
+    results: dict[int, list[Any]] = {}
+    rows_of: dict[int, list[Row]] = {}
+    requests = list(wanted)
 
-    def finish(done: Iterable[Request]) -> None:
-        new = {}
-        for request in done:
-            found = results.pop(request)
-            answer = model.answer(request, rows_of[request], [found[i] for i in range(len(found))])
-            answers[request] = new[wanted[request]] = answer
-        if new and cache is not None:
-            cache.put(new)
-        if new and progress is not None:
-            progress(len(new))
+    def finish(done: Sequence[int]) -> None:
+        for number in done:
+            answers[requests[number]] = model.answer(requests[number], rows_of.pop(number), results.pop(number))
+        if done and cache is not None:
+            cache.put({wanted[requests[number]]: answers[requests[number]] for number in done})
+        if done and progress is not None:
+            progress(len(done))
 
-    finish([request for request, its_rows in rows_of.items() if not its_rows])
-    for batch, found_rows in _results(model, rows):
-        for index, result in zip(batch, found_rows, strict=True):
-            for request, place in owners[index]:
-                results[request][place] = result
-        touched = dict.fromkeys(request for index in batch for request, _ in owners[index])
-        finish([request for request in touched if len(results[request]) == len(rows_of[request])])
+    def batched() -> Iterator[tuple[Owners, list[Row]]]:
+        """Batches of rows, and for each row the numbers of the requests that it belongs to and its place in each."""
+        for portion in _portions(model, requests):
+            # Different requests may come down to the same row: the response's part of a text, and all of that text.
+            owners: dict[Row, list[tuple[int, int]]] = {}
+            for number, its_rows in portion.items():
+                for place, row in enumerate(its_rows):
+                    owners.setdefault(row, []).append((number, place))
+                rows_of[number], results[number] = its_rows, [None] * len(its_rows)
+                missing[number] = len(its_rows)
+            finish([number for number, its_rows in portion.items() if not its_rows])
+            rows, owned = list(owners), list(owners.values())
+            for batch in batches(rows, model.budget):
+                yield [owned[i] for i in batch], [rows[i] for i in batch]
 
-
-def _results(model: Model, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Any]]]:
-    """Every batch with its results. Where a model runs elsewhere, the next batches are on their way meanwhile."""
-    todo = batches(rows, model.budget)
-    if not getattr(model, "elsewhere", False):
-        for batch in todo:
-            yield batch, run_rows(model, [rows[i] for i in batch])
-        return
-    # One thread: batches run in their order, while this one makes answers of the last and keeps them.
-    with ThreadPoolExecutor(1) as runner:
-        under_way: deque[tuple[list[int], Future[list[Any]]]] = deque()
-        try:
-            for batch in todo:
-                under_way.append((batch, runner.submit(run_rows, model, [rows[i] for i in batch])))
-                if len(under_way) > AHEAD:
-                    done, future = under_way.popleft()
-                    yield done, future.result()
-            while under_way:
-                done, future = under_way.popleft()
-                yield done, future.result()
-        finally:
-            for _, future in under_way:
-                future.cancel()
+    missing: dict[int, int] = {}
+    for owners, found in _results(model, batched()):
+        done = []
+        for its_owners, result in zip(owners, found, strict=True):
+            for number, place in its_owners:
+                results[number][place] = result
+                missing[number] -= 1
+                if not missing[number]:
+                    done.append(number)
+        finish(done)
 
 
-def run_rows(model: Model, rows: Sequence[Row]) -> list[Any]:
-    """Run a batch; if memory does not suffice, run its halves, and remember to ask for less next time."""
+def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, list[Row]]]:
+    """The rows of all requests, by number, at once; or of some, where the first can run while the next are made."""
+    most = PORTION * model.budget if getattr(model, "elsewhere", False) else math.inf
+    portion: dict[int, list[Row]] = {}
+    tokens = 0
+    for start in range(0, len(requests), READ_AHEAD):
+        if (read_ahead := getattr(model, "read_ahead", None)) is not None:
+            read_ahead(requests[start : start + READ_AHEAD])
+        for number, request in enumerate(requests[start : start + READ_AHEAD], start):
+            portion[number] = rows = model.rows(request)
+            tokens += sum(len(row.ids) for row in rows)
+            if tokens >= most:
+                yield portion
+                portion, tokens = {}, 0
+    yield portion
+
+
+def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator[tuple[Owners, list[Any]]]:
+    """Every batch's results, beside whose they are. What works elsewhere has its next batches on their way meanwhile.
+
+    All in one thread: what is begun goes on by itself, and another thread would have to wait for this one at every
+    step of its own.
+    """
+    ahead = AHEAD if getattr(model, "elsewhere", False) else 0
+    under_way: deque[tuple[Owners, Callable[[], list[Any]]]] = deque()
+    for owners, rows in todo:
+        under_way.append((owners, begin_rows(model, rows)))
+        if len(under_way) > ahead:
+            done, wait = under_way.popleft()
+            yield done, wait()
+    while under_way:
+        done, wait = under_way.popleft()
+        yield done, wait()
+
+
+def begin_rows(model: Model, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    """Begin a batch; if memory does not suffice, begin its halves, and remember to ask for less next time."""
     try:
-        return model.run(rows)
+        if getattr(model, "elsewhere", False) and (begin := getattr(model, "begin", None)) is not None:
+            begun: Callable[[], list[Any]] = begin(rows)
+            return begun
+        found = model.run(rows)
+        return lambda: found
     except Exception as problem:  # torch and onnxruntime have each their own class for this
         if not _is_out_of_memory(problem):
             raise
@@ -111,7 +139,8 @@ def run_rows(model: Model, rows: Sequence[Row]) -> list[Any]:
         raise TurnwiseError(f"not enough memory to run a model on one text of {size} tokens")
     model.budget = max(1, model.budget // 2)
     half = len(rows) // 2
-    return run_rows(model, rows[:half]) + run_rows(model, rows[half:])
+    first, second = begin_rows(model, rows[:half]), begin_rows(model, rows[half:])
+    return lambda: first() + second()
 
 
 def _is_out_of_memory(problem: Exception) -> bool:

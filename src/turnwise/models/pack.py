@@ -14,7 +14,8 @@ import numpy.typing as npt
 from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.protocols import Encoder, Model, ModelSource
-from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel, Table
+from turnwise.models.table import Table
+from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel
 from turnwise.models.tokens import Tokens, read_tokenizer
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The four kinds of model (and word tables): requests to rows of ids, results to answers, whatever the backend."""
+"""The four kinds of model: requests to rows of ids, results to answers, whatever the backend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from turnwise.models.protocols import (
     Embed,
     Encoder,
     Floats,
-    Lookup,
     MaskedLikelihood,
     MaskedLM,
     Pieces,
@@ -34,19 +33,48 @@ if TYPE_CHECKING:
 
 # Small batches waste least on padding and stay in the cache; more of them keep many cores busy (see Pack).
 CPU_BUDGET = 512
+_NOTHING = TokenScores((), ())
 # The groups of a masked language model's rows: their places are masked, or stay as they are.
 MASKED, PLAIN = 0, 1
 
 
 @dataclass
-class EncoderModel:
-    """Answers `Embed`."""
+class TextModel:
+    """What all of them share. `elsewhere` says that the network works on while this process does other things."""
 
-    network: Encoder
+    network: Any
     tokens: Tokens
     fingerprint: str
     budget: int = CPU_BUDGET
     elsewhere: bool = False
+
+    def read_ahead(self, requests: Iterable[Any]) -> None:
+        """Read the texts of requests whose rows are about to be asked for."""
+        self.tokens.read_ahead(text for request in requests for text in (request.text, request.pair) if text)
+
+    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+        """Start on rows of one group; what comes back waits for their results."""
+        raise NotImplementedError
+
+    def run(self, rows: Sequence[Row]) -> list[Any]:
+        """One result per row."""
+        return self.begin(rows)()
+
+    def _later(self, method: str, *arguments: Any) -> Callable[[], Floats]:
+        """What a method of the network gives; begun, and not waited for, where the network can do that."""
+        begin = getattr(self.network, f"begin_{method}", None)
+        if begin is not None:
+            waits: Callable[[], Floats] = begin(*arguments)
+            return waits
+        found: Floats = getattr(self.network, method)(*arguments)
+        return lambda: found
+
+
+@dataclass
+class EncoderModel(TextModel):
+    """Answers `Embed`."""
+
+    network: Encoder
 
     def rows(self, request: Embed) -> list[Row]:
         """One row; its places are the tokens that are not special."""
@@ -55,18 +83,17 @@ class EncoderModel:
         places = tuple(i for i, token in enumerate(ids) if token not in self.tokens.special)
         return [Row(ids, tuple(encoding.type_ids), places, group=request.layer)]
 
-    def run(self, rows: Sequence[Row]) -> list[Floats]:
+    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The hidden states of each row, without padding."""
-        hidden = self.network.hidden(_batch(rows), rows[0].group)
-        return [states[: len(row.ids)] for states, row in zip(hidden, rows, strict=True)]
+        hidden = self._later("hidden", _batch(rows), rows[0].group)
+        return lambda: [states[: len(row.ids)] for states, row in zip(hidden(), rows, strict=True)]
 
     def answer(self, request: Embed, rows: Sequence[Row], results: Sequence[Floats]) -> Floats | Pieces:
         """The pooled vector, or the tokens with theirs."""
         if request.pooling != "pieces":
             return pool(results[0], request.pooling, rows[0].places)
-        name, template = self.tokens.tokenizer.id_to_token, set(self.tokens.encode("", None, None).ids)
-        ids = rows[0].ids
-        return Pieces(tuple(name(i) or "" for i in ids), tuple(i in template for i in ids), np.array(results[0]))
+        template, ids = set(self.tokens.encode("", None, None).ids), rows[0].ids
+        return Pieces(tuple(map(self.tokens.name, ids)), tuple(i in template for i in ids), np.array(results[0]))
 
 
 def pool(states: Floats, pooling: Pooling, places: Sequence[int]) -> Floats:
@@ -86,14 +113,10 @@ def pool(states: Floats, pooling: Pooling, places: Sequence[int]) -> Floats:
 
 
 @dataclass
-class MaskedModel:
+class MaskedModel(TextModel):
     """Answers `MaskedLikelihood`: one row per token with that token masked, or one row for all of them."""
 
     network: MaskedLM
-    tokens: Tokens
-    fingerprint: str
-    budget: int = CPU_BUDGET
-    elsewhere: bool = False
 
     def rows(self, request: MaskedLikelihood) -> list[Row]:
         """Rows of one text share its ids and are masked only when they run, so that a long text fits into memory."""
@@ -117,7 +140,7 @@ class MaskedModel:
         special = self.tokens.special
         return tuple(place for place, token in enumerate(encoding.ids) if token not in special and inside(place))
 
-    def run(self, rows: Sequence[Row]) -> list[list[float]]:
+    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The log-probabilities of the tokens at each row's places."""
         batch, sizes = _batch(rows), [len(row.places) for row in rows]
         numbers = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
@@ -127,25 +150,29 @@ class MaskedModel:
         )
         if rows[0].group == MASKED:
             batch.ids[numbers, places] = self.tokens.mask
-        found = iter(self.network.log_probs(batch, numbers, places, wanted).tolist())
-        return [list(islice(found, size)) for size in sizes]
+        found = self._later("log_probs", batch, numbers, places, wanted)
+
+        def results() -> list[Any]:
+            values = iter(found().tolist())
+            return [list(islice(values, size)) for size in sizes]
+
+        return results
 
     def answer(self, request: MaskedLikelihood, rows: Sequence[Row], results: Sequence[list[float]]) -> TokenScores:
         """The tokens and their log-probabilities, in the order of the text."""
-        name = self.tokens.tokenizer.id_to_token
-        tokens = tuple(name(token) or "" for row in rows for token in row.wanted)
-        return TokenScores(tokens, tuple(chain.from_iterable(results)))
+        tokens = map(self.tokens.name, chain.from_iterable(row.wanted for row in rows))
+        return TokenScores(tuple(tokens), tuple(chain.from_iterable(results)))
 
 
 @dataclass
-class CausalModel:
+class CausalModel(TextModel):
     """Answers `Continuation`. Rows with the same context share one reading of it."""
 
     network: CausalLM
-    tokens: Tokens
-    fingerprint: str
-    budget: int = CPU_BUDGET
-    elsewhere: bool = False
+
+    def read_ahead(self, requests: Iterable[Continuation]) -> None:
+        """Read the texts of requests whose rows are about to be asked for."""
+        self.tokens.read_ahead(request.context + request.response for request in requests)
 
     def rows(self, request: Continuation) -> list[Row]:
         """One row that ends before the last response token: what is judged is always the next token."""
@@ -168,44 +195,38 @@ class CausalModel:
             return []
         return [Row((context[-1], *response[:-1]), wanted=tuple(response), prefix=tuple(context[:-1]))]
 
-    def run(self, rows: Sequence[Row]) -> list[Floats]:
+    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The log-probabilities of each row's wanted tokens."""
-        prefixes = list(dict.fromkeys(row.prefix for row in rows))
-        source = np.array([prefixes.index(row.prefix) for row in rows], dtype=np.int64)
-        wanted = rectangle([row.wanted for row in rows]).ids
-        found = self.network.log_probs(rectangle(prefixes), source, rectangle([row.ids for row in rows]), wanted)
-        return [values[: len(row.wanted)] for values, row in zip(found, rows, strict=True)]
+        places: dict[tuple[int, ...], int] = {}
+        source = np.array([places.setdefault(row.prefix, len(places)) for row in rows], dtype=np.int64)
+        ids, wanted = (rectangle(each) for each in ([row.ids for row in rows], [row.wanted for row in rows]))
+        found = self._later("log_probs", rectangle(list(places)), source, ids, wanted.ids)
+        return lambda: [values[: len(row.wanted)].tolist() for values, row in zip(found(), rows, strict=True)]
 
-    def answer(self, request: Continuation, rows: Sequence[Row], results: Sequence[Floats]) -> TokenScores:
+    def answer(self, request: Continuation, rows: Sequence[Row], results: Sequence[list[float]]) -> TokenScores:
         """The response's tokens and their log-probabilities."""
-        if not rows:
-            return TokenScores((), ())
-        name = self.tokens.tokenizer.id_to_token
-        return TokenScores(tuple(name(token) or "" for token in rows[0].wanted), tuple(map(float, results[0])))
+        return TokenScores(tuple(map(self.tokens.name, rows[0].wanted)), tuple(results[0])) if rows else _NOTHING
 
 
 @dataclass
-class ClassifierModel:
+class ClassifierModel(TextModel):
     """Answers `Classify`."""
 
     network: Classifier
-    tokens: Tokens
-    fingerprint: str
-    budget: int = CPU_BUDGET
-    elsewhere: bool = False
 
     def rows(self, request: Classify) -> list[Row]:
         """One row."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         return [Row(tuple(encoding.ids), tuple(encoding.type_ids))]
 
-    def run(self, rows: Sequence[Row]) -> list[npt.NDArray[np.float64]]:
+    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The probabilities of each row's labels."""
-        return list(softmax(self.network.logits(_batch(rows))))
+        logits = self._later("logits", _batch(rows))
+        return lambda: softmax(logits()).tolist()
 
     def answer(self, request: Classify, rows: Sequence[Row], results: Sequence[Any]) -> dict[str, float]:
         """Probabilities by label."""
-        return dict(zip(self.network.labels, map(float, results[0]), strict=True))
+        return dict(zip(self.network.labels, results[0], strict=True))
 
 
 def softmax(logits: Floats) -> npt.NDArray[np.float64]:
@@ -217,34 +238,6 @@ def softmax(logits: Floats) -> npt.NDArray[np.float64]:
     shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
     probabilities: npt.NDArray[np.float64] = shifted / shifted.sum(axis=-1, keepdims=True)
     return probabilities
-
-
-@dataclass
-class Table:
-    """Answers `Lookup` from rows of numbers by name; `missing` stands for a name that is not there."""
-
-    values: Mapping[str, Mapping[str, int]]
-    numbers: Mapping[str, Floats]
-    missing: Mapping[str, float]
-    fingerprint: str
-    budget: int = CPU_BUDGET
-
-    def rows(self, request: Lookup) -> list[Row]:
-        """None: nothing has to run."""
-        return []
-
-    def run(self, rows: Sequence[Row]) -> list[Any]:
-        """Never asked for."""
-        return []
-
-    def answer(self, request: Lookup, rows: Sequence[Row], results: Sequence[Any]) -> Floats:
-        """One row of numbers per item, or one number where the table has only one."""
-        names, numbers = self.values[request.unit], self.numbers[request.unit]
-        found = np.full((len(request.items), *numbers.shape[1:]), self.missing[request.unit], dtype=np.float32)
-        for i, item in enumerate(request.items):
-            if (index := names.get(item)) is not None:
-                found[i] = numbers[index]
-        return found
 
 
 def _batch(rows: Sequence[Row]) -> Batch:

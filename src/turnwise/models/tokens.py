@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import WHOLE, Batch, Window
+from turnwise.models.protocols import WHOLE, Batch, Ints, Window
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -27,6 +29,8 @@ class Tokens:
         self.tokenizer, self.limit, self.window, self._begin = tokenizer, limit, window or WHOLE, begin
         added = tokenizer.get_added_tokens_decoder()
         self.special = frozenset(index for index, token in added.items() if token.special)
+        self._names: dict[int, str] = {}
+        self._read: dict[str, list[Encoding]] = {}
 
     @classmethod
     def from_bytes(
@@ -50,10 +54,24 @@ class Tokens:
             raise TurnwiseError("this model names no begin-of-text token; ask without it (begin=False)")
         return self._begin
 
+    def name(self, token: int) -> str:
+        """How the tokenizer spells a token."""
+        if token not in self._names:
+            self._names[token] = self.tokenizer.id_to_token(token) or ""
+        return self._names[token]
+
+    def read_ahead(self, texts: Iterable[str]) -> None:
+        """Read texts that are about to be asked for, on all cores at a time; each is kept until it is asked for."""
+        wanted = [_clean(text) for text in texts]
+        self._read = {}
+        for text, encoding in zip(wanted, self.tokenizer.encode_batch(wanted, add_special_tokens=False), strict=True):
+            self._read.setdefault(text, []).append(encoding)
+
     def plain(self, text: str) -> Encoding:
         """The text alone, without the template's special tokens."""
-        # A lone surrogate has no UTF-8 form, and the tokenizer would refuse the whole text for it.
-        return self.tokenizer.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
+        text = _clean(text)
+        # One that was read ahead is given away, since whoever gets it may cut it.
+        return ready.pop() if (ready := self._read.get(text)) else self.tokenizer.encode(text, add_special_tokens=False)
 
     def encode(self, text: str, pair: str | None, window: Window | None) -> Encoding:
         """A text or a pair in the model's template. A pair whose first text is empty is its second alone."""
@@ -68,6 +86,11 @@ class Tokens:
             return self.tokenizer.post_process(second)
         first.truncate(a, direction="left" if window.keep == "end" else "right")
         return self.tokenizer.post_process(first, second)
+
+
+def _clean(text: str) -> str:
+    # A lone surrogate has no UTF-8 form, and the tokenizer would refuse the whole text for it.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def read_tokenizer(content: bytes) -> Tokenizer:
@@ -104,10 +127,17 @@ def rectangle(rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] = ()
     [[1, 1], [1, 0]]
     """
     width = max(map(len, rows), default=0)
-    ids, mask, kinds = (np.zeros((len(rows), width), dtype=np.int64) for _ in range(3))
-    for i, row in enumerate(rows):
-        ids[i, : len(row)] = row
-        mask[i, : len(row)] = 1
-        if types:
-            kinds[i, : len(types[i])] = types[i]
-    return Batch(ids, mask, kinds)
+    ids, mask = _filled(rows, width)
+    return Batch(ids, mask.astype(np.int64), _filled(types, width)[0] if types else np.zeros_like(ids))
+
+
+def _filled(rows: Sequence[Sequence[int]], width: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Rows side by side, and where they have something. One object given many times is laid out once and copied."""
+    places: dict[int, int] = {}
+    index = [places.setdefault(id(row), len(places)) for row in rows]
+    different = [row for row, place in zip(rows, index, strict=True) if places.pop(id(row), -1) == place]
+    lengths = np.fromiter(map(len, different), np.int64, len(different))
+    there = np.arange(width) < lengths[:, None]
+    laid = np.zeros(there.shape, dtype=np.int64)
+    laid[there] = np.fromiter(chain.from_iterable(different), np.int64, int(lengths.sum()))
+    return laid[index], there[index]

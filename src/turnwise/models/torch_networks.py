@@ -1,24 +1,33 @@
-"""The four networks over torch modules. Imported only where torch is installed."""
+"""The four networks over torch modules. Imported only where torch is installed.
+
+Every method has a `begin_` form, which starts the work and gives back a function that waits for its numbers: on a GPU
+the next batch is laid out and sent off while this one is still computed. Nothing in between may wait for the GPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
 
+Later = Callable[[], Floats]
 # The vocabulary-sized head runs on so many places at a time, so that its logits fit into memory.
-MOST_PLACES = 2048
+MOST_PLACES = {"cpu": 2048, "cuda": 8192}
+# Models that take a ready mask of who sees whom as it is. Given one for each token, they would first look at it on the
+# GPU to find out whether it hides anything at all, and wait for that.
+TAKE_READY_MASKS = {"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "llama"}
 
 
-def _on(module: Any, array: Ints) -> Tensor:
+def _on(module: Any, array: npt.NDArray[Any]) -> Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if module.device.type != "cuda":
         return tensor
@@ -26,21 +35,51 @@ def _on(module: Any, array: Ints) -> Tensor:
     return tensor.pin_memory().to(module.device, non_blocking=True)
 
 
-def _inputs(module: Any, batch: Batch) -> dict[str, Tensor]:
-    inputs = {"input_ids": _on(module, batch.ids), "attention_mask": _on(module, batch.mask)}
+def _takes_ready_mask(module: Any) -> bool:
+    config = module.config
+    return config.model_type in TAKE_READY_MASKS and getattr(config, "_attn_implementation", None) == "sdpa"
+
+
+def _inputs(module: Any, batch: Batch) -> dict[str, Tensor | None]:
+    inputs: dict[str, Tensor | None] = {"input_ids": _on(module, batch.ids)}
+    if not _takes_ready_mask(module):
+        inputs["attention_mask"] = _on(module, batch.mask)
+    else:
+        # Without any padding there is nothing to hide, and the fastest kernels of all can be used.
+        hidden = not batch.mask.all()
+        inputs["attention_mask"] = _on(module, batch.mask[:, None, None, :] == 1) if hidden else None
     if getattr(module.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = _on(module, batch.types)
     return inputs
 
 
-def _array(tensor: Tensor) -> Floats:
-    array: Floats = tensor.detach().to("cpu", torch.float32).numpy()
-    return array
+def _later(tensor: Tensor) -> Later:
+    """The numbers, on their way: calling what comes back waits for them."""
+    tensor = tensor.detach().float()
+    if tensor.device.type != "cuda":
+        array: Floats = tensor.numpy()
+        return lambda: array
+    here = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    here.copy_(tensor, non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> Floats:
+        arrived.synchronize()
+        numbers: Floats = here.numpy()
+        return numbers
+
+    return wait
 
 
-def _likelihood(logits: Tensor, wanted: Tensor) -> Floats:
-    scores = torch.log_softmax(logits.float(), dim=-1)
-    return _array(scores.gather(-1, wanted[:, None])[:, 0])
+def _likelihood(head: Callable[[Tensor], Tensor], states: Tensor, wanted: Tensor) -> Tensor:
+    """The log-probability of each wanted id, by a head that gives a number for every word of the vocabulary."""
+    found = []
+    most = MOST_PLACES["cuda" if states.device.type == "cuda" else "cpu"]
+    for part, ids in zip(torch.split(states, most), torch.split(wanted, most), strict=True):
+        logits = head(part).float()
+        found.append(logits.gather(-1, ids[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+    return torch.cat(found)
 
 
 @dataclass
@@ -49,21 +88,25 @@ class TorchEncoder:
 
     module: Any
 
-    @torch.inference_mode()
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """See `Encoder`."""
+        return self.begin_hidden(batch, layer)()
+
+    @torch.inference_mode()
+    def begin_hidden(self, batch: Batch, layer: int) -> Later:
+        """`hidden`, begun."""
         states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
         if not -len(states) <= layer < len(states):
             raise TurnwiseError(f"this encoder has layers 0 to {len(states) - 1}; layer {layer} was asked for")
-        return _array(states[layer])
+        return _later(states[layer])
 
     @torch.inference_mode()
     def pooled_layers(self, batch: Batch, layers: Sequence[int], pooling: str) -> list[Floats]:
         """A vector per row of each of several layers, in one pass; pooled where the states are, so that few travel."""
-        inputs = _inputs(self.module, batch)
-        states = self.module(**inputs, output_hidden_states=True).hidden_states
-        mask = inputs["attention_mask"][..., None]
-        return [_array(_pooled(states[layer].float(), mask, pooling)) for layer in layers]
+        states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
+        mask = _on(self.module, batch.mask)[..., None]
+        begun = [_later(_pooled(states[layer].float(), mask, pooling)) for layer in layers]
+        return [wait() for wait in begun]
 
 
 def _pooled(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
@@ -80,13 +123,16 @@ class TorchMaskedLM:
 
     module: Any
 
-    @torch.inference_mode()
     def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
         """See `MaskedLM`."""
+        return self.begin_log_probs(batch, rows, places, wanted)()
+
+    @torch.inference_mode()
+    def begin_log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Later:
+        """`log_probs`, begun."""
         states = self.module.base_model(**_inputs(self.module, batch)).last_hidden_state
-        chosen = torch.split(states[_on(self.module, rows), _on(self.module, places)], MOST_PLACES)
-        ids = torch.split(_on(self.module, wanted), MOST_PLACES)
-        return np.concatenate([_likelihood(self._head(part), of) for part, of in zip(chosen, ids, strict=True)])
+        chosen = states[_on(self.module, rows), _on(self.module, places)]
+        return _later(_likelihood(self._head, chosen, _on(self.module, wanted)))
 
     def _head(self, states: Tensor) -> Tensor:
         module, kind = self.module, self.module.config.model_type
@@ -111,10 +157,14 @@ class TorchClassifier:
     module: Any
     labels: tuple[str, ...]
 
-    @torch.inference_mode()
     def logits(self, batch: Batch) -> Floats:
         """See `Classifier`."""
-        return _array(self.module(**_inputs(self.module, batch)).logits)
+        return self.begin_logits(batch)()
+
+    @torch.inference_mode()
+    def begin_logits(self, batch: Batch) -> Later:
+        """`logits`, begun."""
+        return _later(self.module(**_inputs(self.module, batch)).logits)
 
 
 class TorchHead:
@@ -134,13 +184,17 @@ class TorchHead:
             for layer in ("dense", "out")
         )
 
-    @torch.inference_mode()
     def logits(self, batch: Batch) -> Floats:
         """See `Classifier`."""
+        return self.begin_logits(batch)()
+
+    @torch.inference_mode()
+    def begin_logits(self, batch: Batch) -> Later:
+        """`logits`, begun."""
         states = self.module(**_inputs(self.module, batch)).last_hidden_state.float()
         pooled = _pooled(states, _on(self.module, batch.mask)[..., None], self._pooling)
         inner = self._activation(nn.functional.linear(pooled, *self._dense))
-        return _array(nn.functional.linear(inner, *self._out))
+        return _later(nn.functional.linear(inner, *self._out))
 
 
 @dataclass
@@ -149,19 +203,30 @@ class TorchCausalLM:
 
     module: Any
 
-    @torch.inference_mode()
     def log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Floats:
         """See `CausalLM`."""
+        return self.begin_log_probs(prefixes, source, batch, wanted)()
+
+    @torch.inference_mode()
+    def begin_log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Later:
+        """`log_probs`, begun."""
         past, before = None, prefixes.mask[source]
         if prefixes.ids.shape[1]:
             past = self.module.base_model(**self._inputs(prefixes, prefixes.mask[:, :0])).past_key_values
             past.batch_select_indices(_on(self.module, source))
         states = self.module.base_model(**self._inputs(batch, before), past_key_values=past).last_hidden_state
-        chosen = batch.mask == 1
-        logits = self.module.get_output_embeddings()(states[_on(self.module, chosen)])
-        found = np.zeros(batch.ids.shape, dtype=np.float32)
-        found[chosen] = _likelihood(logits, _on(self.module, wanted[chosen]))
-        return found
+        # Whole numbers, not yes or no: how many of these there are would have to come back from the GPU first.
+        chosen = np.flatnonzero(batch.mask)
+        flat = states.reshape(-1, states.shape[-1])[_on(self.module, chosen)]
+        ids = _on(self.module, wanted.reshape(-1)[chosen])
+        wait = _later(_likelihood(self.module.get_output_embeddings(), flat, ids))
+
+        def laid_out() -> Floats:
+            found = np.zeros(batch.ids.shape, dtype=np.float32)
+            found.reshape(-1)[chosen] = wait()
+            return found
+
+        return laid_out
 
     @torch.inference_mode()
     def advance(self, ids: Ints, past: Any) -> tuple[Floats, Any]:
@@ -170,7 +235,7 @@ class TorchCausalLM:
         batch = Batch(ids, np.ones_like(ids), np.zeros_like(ids))
         inputs = self._inputs(batch, np.ones((len(ids), before), dtype=np.int64))
         read = self.module.base_model(**inputs, past_key_values=past)
-        return _array(self.module.get_output_embeddings()(read.last_hidden_state[:, -1])), read.past_key_values
+        return _later(self.module.get_output_embeddings()(read.last_hidden_state[:, -1]))(), read.past_key_values
 
     def select(self, past: Any, rows: Ints) -> Any:
         """See `CausalLM`."""
@@ -180,9 +245,16 @@ class TorchCausalLM:
     def _inputs(self, batch: Batch, before: Ints) -> dict[str, Any]:
         # Padding is at place 0: beside a long prefix it would lie beyond the last place the model knows.
         positions = (before.sum(axis=1, keepdims=True) + np.arange(batch.ids.shape[1])) * batch.mask
+        if _takes_ready_mask(self.module):
+            length = batch.ids.shape[1]
+            earlier = np.broadcast_to(np.tri(length, dtype=bool), (len(before), length, length))
+            seen = np.broadcast_to(before[:, None, :] == 1, (len(before), length, before.shape[1]))
+            mask = np.concatenate([seen, earlier], axis=2)[:, None]
+        else:
+            mask = np.concatenate([before, batch.mask], axis=1)
         return {
             "input_ids": _on(self.module, batch.ids),
-            "attention_mask": _on(self.module, np.concatenate([before, batch.mask], axis=1)),
+            "attention_mask": _on(self.module, mask),
             "position_ids": _on(self.module, positions),
             "use_cache": True,
         }

@@ -24,7 +24,8 @@ CLASSES = {
     "causal-lm": "AutoModelForCausalLM",
     "classifier": "AutoModelForSequenceClassification",
 }
-GPU_BUDGET = 32_768
+# Tokens of a batch: enough that no kernel is over before the next is sent.
+GPU_BUDGET = 131_072
 OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert"}
 
 
@@ -45,6 +46,9 @@ def open_transformers(
     except ImportError:
         raise TurnwiseError(f"model '{name}' needs torch and transformers: pip install 'turnwise[torch]'") from None
     where = _device(device)
+    if where == "cuda":
+        # It makes a plan for each new shape of batch, which takes longer than the batch.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     dtype = torch.bfloat16 if where == "cuda" else torch.float32
     heads = Path(name) / "heads.json"
     trained = kind == "classifier" and heads.is_file()
