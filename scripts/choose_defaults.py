@@ -1,12 +1,14 @@
 """Choose what the bundled pack's composites are made of, on training dialogues that no model was trained on.
 
     python scripts/choose_defaults.py --data DATA_DIR --models PACK [--contexts 240] [--constants NAME=FILE.json]
+                                      [--scores FILE.json]
 
 No rating is looked at. Each quality of USR and USL-H has a contrast: a person's reply beside a reply that lacks that
 quality by construction. A sub-metric suits a quality if it puts the person's reply first. The script prints how
 often each sub-metric does, for every contrast, and measures the constants that make sub-metrics comparable: means,
 deviations and quantiles over replies of the kinds that are judged in practice (a person's, a language model's, and
-somebody else's). --constants writes them as a named set of `turnwise/metrics/constants.json`.
+somebody else's). --constants writes them as a named set of `turnwise/metrics/constants.json`; --scores writes every
+score, for `choose_scale.py`.
 """
 
 from __future__ import annotations
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--constants", metavar="NAME=FILE", help="write the constants as this set of this file")
+    parser.add_argument("--scores", type=Path, help="write the scores of every reply here, as JSON")
     parser.add_argument("--only", nargs="+", default=[*CANDIDATES, *FAST], help="measure these, and leave others be")
     args = parser.parse_args()
     rng = Random(args.seed)
@@ -167,6 +170,9 @@ def main() -> None:
     scored = judge_examples(examples, metrics, asker(args.models, cache="off"))
     table = {key: {name: score.value for name, score in row.items()} for key, row in zip(keys, scored, strict=True)}
     report(table, len(chosen), [name for name in CANDIDATES if name in args.only])
+    if args.scores:
+        rows = [{"place": number, "kind": kind, "scores": row} for (number, kind), row in table.items()]
+        args.scores.write_text(json.dumps(rows) + "\n", encoding="utf-8")
     if args.constants:
         name, _, file = args.constants.partition("=")
         judged = [row for (_, kind), row in table.items() if kind in JUDGED]
