@@ -51,6 +51,8 @@ OPEN_DOMAIN: Mapping[str, int] = {
     "dream_train": 1500,
 }
 CORPORA: Mapping[str, Mapping[str, int]] = {"personachat": PERSONACHAT, "open": OPEN_DOMAIN}
+# What a model of the tables is asked about while it is chosen: dialogues of train/ unlike any that it learns from.
+UNLIKE: Mapping[str, int] = {"dailydialog_valid": 120, "sgd_dev": 120, "star_all": 120}
 # How many responses the language model writes to contexts of each, and how many turns of a dialogue are corrupted and
 # reworded (None: all of them, as of a test dialogue).
 REPLIES: Mapping[str, int] = {"personachat": 1000, "open": 700}
@@ -150,6 +152,15 @@ class Room:
         file = self.work / f"{corpus}-{len(some)}-{variants}-{self.paraphraser}-{self.seed}.jsonl"
         return self._sampled(some, file, count if variants else 0, None if variants else 0, restyle=0.0)
 
+    def unlike(self) -> dict[str, list[Sampled]]:
+        """Dialogues by corpus that models of PersonaChat alone do not learn from; only for random utterances."""
+        found = {}
+        for corpus, count in UNLIKE.items():
+            file = self.work / f"{corpus}-{count}-unlike-{self.seed}.jsonl"
+            kept = [] if file.is_file() else self._split({corpus: count})[0]
+            found[corpus] = self._sampled(kept, file, 0, 0, restyle=0.6)
+        return found
+
     def _sampled(
         self, dialogues: Sequence[Dialogue], file: Path, replies: int, corrupt: int | None, restyle: float
     ) -> list[Sampled]:
@@ -160,7 +171,7 @@ class Room:
             rng.shuffle(order)
             found = sample(
                 order, rng, corrupt=corrupt, say_again=self.say_again().say_again if corrupt != 0 else None,
-                reply=self.reply, replies=replies, restyle=restyle,
+                reply=self.reply if replies else None, replies=replies, restyle=restyle,
             )  # fmt: skip
             self.work.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(".partial")

@@ -6,8 +6,9 @@ hours), and with `--corpora personachat --negatives all|semantics|syntax` how th
 Vectors of utterances come from the pack's own encoder and are kept in --work, so that only the first run is slow.
 --negatives all, semantics or syntax; --corpora personachat (what the tables want) or both, with the open-domain files;
 --mode the paper's or the released form; --options a JSON object with any other option of
-`turnwise.train.maude.Options`. --out receives `maude.safetensors` and `card.json`, a checkpoint that
-`turnwise pack build` takes.
+`turnwise.train.maude.Options`; --trunk a folder of the encoder, if it is to learn with the head. --out receives
+`maude.safetensors` and `card.json`, a checkpoint that `turnwise pack build` takes. The recipe's minutes, if there are
+any, are those of the whole command up to the last step.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +33,13 @@ from turnwise.train.maude import MODES, SETS, Options, train
 from turnwise.train.maude_data import Kind, Sampled
 from turnwise.train.maude_trunk import Trunk
 
+BEGAN = time.monotonic()
 MIXES: Mapping[str, Sequence[str]] = {"personachat": ["personachat"], "both": ["personachat", "open"]}
 RECIPE = Recipe(batch=64, epochs=40, patience=6, learning_rate=1e-3, weight_decay=0.01, clip=0.5, decay=True)
 SIZES: Mapping[str, Any] = {"down_size": 384, "hidden": 384, "dense": 300, "input_dropout": 0.1}
+# An encoder that learns brings most of what is needed: a smaller head will do, and the encoder's lower layers may stay.
+TRUNK_SIZES: Mapping[str, Any] = {"down_size": 256, "hidden": 256, "dense": 200, "input_dropout": 0.1}
+TRUNK_RECIPE: Mapping[str, Any] = {"learning_rate": 5e-4, "encoder_rate": 5e-5, "epochs": 10, "patience": 3}
 # How much each kind of negative counts. The bundled head, which meets many corpora, is to hear above all what belongs
 # where; of the weights that were tried, these did best on held-out dialogues of train/: random utterances lie further
 # below the true responses, and paraphrases closer to them.
@@ -47,10 +54,14 @@ WEIGHTS: Mapping[str, Mapping[Kind, float]] = {
 BATCHES: Mapping[str, int] = {"personachat": 64, "both": 128}
 
 
-def recommended(corpora: str, negatives: Sequence[Kind]) -> dict[str, Any]:
-    """What the recommended head of these dialogues is trained with, against these kinds of negatives."""
+def recommended(corpora: str, negatives: Sequence[Kind], own: bool = False) -> dict[str, Any]:
+    """What the recommended head of these dialogues is trained with, against these kinds of negatives.
+
+    With an encoder of its `own` there is nothing to standardise.
+    """
     weights = {kind: weight for kind, weight in WEIGHTS[corpora].items() if kind in negatives}
-    return {"negatives": tuple(negatives), "weights": weights, **SIZES}
+    sizes = {**TRUNK_SIZES, "frozen": False, "standardise": False} if own else SIZES
+    return {"negatives": tuple(negatives), "weights": weights, **sizes}
 
 
 def dialogues(room: Room, corpora: str) -> tuple[list[Sampled], list[Sampled]]:
@@ -60,6 +71,13 @@ def dialogues(room: Room, corpora: str) -> tuple[list[Sampled], list[Sampled]]:
     return kept, held
 
 
+def left(recipe: Recipe) -> Recipe:
+    """The recipe with the minutes that reading dialogues and making vectors has left of its own."""
+    if recipe.minutes is None:
+        return recipe
+    return replace(recipe, minutes=max(recipe.minutes - (time.monotonic() - BEGAN) / 60, 0.05))
+
+
 def train_head(
     room: Room,
     corpora: str,
@@ -67,17 +85,23 @@ def train_head(
     recipe: Recipe,
     out: Path,
     mode: str = "recommended",
-    trunk: Path | None = None,
+    trunk: Trunk | None = None,
 ) -> dict[str, Any]:
     """Train a head, write it with its card, and return the card."""
     kept, held = dialogues(room, corpora)
+    unlike = room.unlike()
+    everything = [*kept, *held, *(one for some in unlike.values() for one in some)]
     if options.frozen:
-        vectors, index = room.vectors([*kept, *held])
-        model, fitted = train(kept, held, options, recipe, vectors=vectors, index=index)
+        vectors, index = room.vectors(everything)
+        parts = len(room.reading.layers)
+        model, fitted = train(
+            kept, held, options, left(recipe), vectors=vectors, index=index, parts=parts, unlike=unlike
+        )
     else:
         if trunk is None:
             raise SystemExit("error: an encoder that learns needs --trunk, a folder in the hub's layout")
-        model, fitted = train(kept, held, options, recipe, encoder=Trunk.open(trunk, room.reading))
+        trunk.prepare(text for one in everything for text in one.texts())
+        model, fitted = train(kept, held, options, left(recipe), encoder=trunk, unlike=unlike)
     names = [corpus for name in MIXES[corpora] for corpus in CORPORA[name]]
     card = {
         "objective": "maude",
@@ -108,6 +132,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="where torch runs: cpu or cuda")
     parser.add_argument("--layers", type=int, nargs="+", default=[3, 6], help="layers of the encoder that are read")
     parser.add_argument("--trunk", type=Path, help="folder of the encoder to train with the head, if frozen=false")
+    parser.add_argument("--learning-layers", type=int, help="how many of its last layers learn; all when left out")
     parser.add_argument("--corpora", choices=MIXES, default="both")
     parser.add_argument("--negatives", choices=SETS, default="all")
     parser.add_argument("--mode", choices=MODES, default="recommended")
@@ -118,14 +143,14 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     chosen: dict[str, Any] = {"negatives": SETS[args.negatives], **MODES[args.mode]}
     if args.mode == "recommended":
-        chosen = recommended(args.corpora, SETS[args.negatives])
+        chosen = recommended(args.corpora, SETS[args.negatives], own=args.trunk is not None)
     options = Options(**chosen | args.options)
-    room = Room(
-        args.data, args.work, args.models, args.paraphraser,
-        reading=Reading(layers=tuple(args.layers)), encoder=args.encoder, device=args.device,
-    )  # fmt: skip
-    recipe = Recipe(**vars(RECIPE) | {"batch": BATCHES[args.corpora], "device": args.device} | args.recipe)
-    card = train_head(room, args.corpora, options, recipe, args.out, args.mode, args.trunk)
+    reading = Reading(layers=tuple(args.layers))
+    room = Room(args.data, args.work, args.models, args.paraphraser, reading, encoder=args.encoder, device=args.device)
+    trunk = None if args.trunk is None else Trunk.open(args.trunk, reading, learning=args.learning_layers)
+    steps = {} if trunk is None else TRUNK_RECIPE
+    recipe = Recipe(**vars(RECIPE) | {"batch": BATCHES[args.corpora], "device": args.device, **steps} | args.recipe)
+    card = train_head(room, args.corpora, options, recipe, args.out, args.mode, trunk)
     course = {key: card["training"][key] for key in ("loss", "kept", "epochs")}
     print(json.dumps({"head": args.out.name} | course | card["held_out"]))
 

@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {"down_size": 12, "hidden": 10, "dense": 8}
 
 
 def network(**options: Any) -> Maude:
-    model = seeded(3, lambda: Maude(WIDTH, Options(**SMALL, **options)))
+    model = seeded(3, lambda: Maude(WIDTH, Options(**SMALL, **options), parts=len(LAYERS)))
     model.settle(np.random.default_rng(0).normal(2, 3, (40, WIDTH)).astype(np.float32))
     model.train(False)
     return model
@@ -65,6 +65,34 @@ def test_numpy_and_torch_agree_in_every_form(mode: str, down: str, tmp_path: Pat
         assert by_numpy(head, turns, response) == pytest.approx(by_torch(model, turns, response), abs=2e-6)
 
 
+@pytest.mark.parametrize("options", [{"standardise": False}, {}, {"bidirectional": True, "difference": "signed"}])
+def test_numpy_and_torch_agree_on_likeness_to_recent_turns(options: dict[str, Any], tmp_path: Path) -> None:
+    model = network(**options, recent=(0.0, 0.6, 0.9))
+    save_head(model, Reading(layers=LAYERS), {}, tmp_path)
+    head, _ = read_head((tmp_path / "maude.safetensors").read_bytes(), "it")
+    rng = np.random.default_rng(1)
+    for length in (1, 2, 7):
+        turns, response = rng.normal(2, 3, (length, WIDTH)).astype(np.float32), rng.normal(2, 3, WIDTH)
+        response = response.astype(np.float32)
+        assert by_numpy(head, turns, response) == pytest.approx(by_torch(model, turns, response), abs=3e-6)
+
+
+def test_likeness_is_the_cosine_with_turns_that_fade() -> None:
+    model = network(standardise=False, recent=(0.5,))
+    for part in (model.out, model.direct):
+        torch.nn.init.zeros_(part.weight)
+    torch.nn.init.zeros_(model.out.bias)
+    with torch.no_grad():
+        # Only the second part's likeness is listened to.
+        model.direct.weight[0, 1] = 1.0
+    turns = np.random.default_rng(2).normal(0, 1, (3, WIDTH)).astype(np.float32)
+    response = np.random.default_rng(3).normal(0, 1, WIDTH).astype(np.float32)
+    units = [turn[WIDTH // 2 :] / np.linalg.norm(turn[WIDTH // 2 :]) for turn in turns]
+    said, asked = units[0] / 4 + units[1] / 2 + units[2], response[WIDTH // 2 :]
+    cosine = said @ asked / np.linalg.norm(said) / np.linalg.norm(asked)
+    assert by_torch(model, turns, response) == pytest.approx(1 / (1 + np.exp(-10 * cosine)), abs=1e-6)
+
+
 def test_beginnings_of_a_dialogue_read_in_one_pass_are_those_read_alone() -> None:
     model = network()
     turns = torch.randn(2, 5, SMALL["down_size"])
@@ -97,8 +125,9 @@ def pack(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     root = tmp_path_factory.mktemp("maude")
     save_head(network(), Reading(layers=LAYERS), {"form": "recommended", "data": []}, root / "head")
     save_head(network(bidirectional=True), Reading(layers=LAYERS), {"form": "paper"}, root / "paper")
+    save_head(network(recent=(0.0, 0.6)), Reading(layers=LAYERS), {"form": "recent"}, root / "recent")
     # The head comes first on purpose: whoever builds need not know the order.
-    folders = [root / "head", root / "paper", checkpoints["encoder"]]
+    folders = [root / "head", root / "paper", root / "recent", checkpoints["encoder"]]
     build_pack(folders, root / "pack", name="toy", licence="none", fineness=None)
     return load_pack(root / "pack")
 
@@ -138,7 +167,7 @@ def test_a_pack_with_heads_is_sound_and_its_scores_are_those_of_the_network(pack
     assert answer["other"] + answer["next"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("role", ["maude", "maude-paper"])
+@pytest.mark.parametrize("role", ["maude", "maude-paper", "maude-recent"])
 def test_each_turn_is_encoded_once_however_long_the_conversation(pack: Pack, role: str) -> None:
     model, counting = followed(pack, role)
     conversation = model.conversation()

@@ -91,6 +91,39 @@ def test_a_kind_of_negative_weighs_as_much_as_asked() -> None:
     assert cost(rand_utt=50.0) != pytest.approx(cost(), rel=1e-3)
 
 
+def test_responses_of_the_batch_are_held_against_each_context() -> None:
+    training = world(10, 1)
+    vectors, index = vectors_of(training)
+    options = Options(**SMALL, recent=(0.0, 0.6), in_batch=5, in_dialogue=2, contrast=0.5)
+    model = seeded(0, lambda: Maude(WIDTH, options, parts=2)).train()
+    batch = Drawn(training, vectors, index, reworded=0.0).batch(np.arange(10), np.random.default_rng(0))
+    logits, present = model(batch)
+    assert logits.shape == present.shape == (30, 1 + 6 + 5 + 2)
+    assert 0.7 < float(present[:, 7:12].float().mean()) < 1  # a tenth of the draws are of the same dialogue
+    assert 0.4 < float(present[:, 12:].float().mean()) < 1  # a third are the response itself
+    with torch.no_grad():
+        learning = float(batch_loss(model, batch))
+        judging = float(batch_loss(model.eval(), batch))
+    assert model(batch)[0].shape == (30, 7)
+    # Picking one of a handful by chance costs about log 7 more.
+    assert learning - judging == pytest.approx(0.5 * np.log(7), abs=0.4)
+    syntax = Options(**SMALL, negatives=SETS["syntax"], in_batch=5)
+    assert seeded(0, lambda: Maude(WIDTH, syntax)).train()(batch)[0].shape == (30, 7)
+
+
+def test_likeness_and_the_batch_help_to_tell_what_belongs_where() -> None:
+    training, validation = world(60, 1), world(30, 2)
+    vectors, index = vectors_of([*training, *validation])
+    options = Options(**SMALL, recent=(0.0, 0.6), in_batch=4, in_dialogue=1, contrast=0.5)
+    recipe = Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
+    _, fitted = train(
+        training, validation, options, recipe, vectors=vectors, index=index, parts=2, unlike={"it": validation}
+    )
+    # A third of the random utterances are on the topic by chance.
+    assert fitted.found["rand_utt"]["wins"] > 0.7
+    assert fitted.found["it"] == {kind: fitted.found[kind] for kind in fitted.found["it"]}
+
+
 def test_corrupted_contexts_can_be_learnt_from() -> None:
     training = world(40, 1)
     vectors, index = vectors_of(training)
@@ -141,10 +174,36 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     assert found.answer(request, rows, found.run(rows))["next"] == pytest.approx(expected, abs=2e-3)
 
 
+def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from turnwise.models.utterances import Reading
+    from turnwise.train.maude_trunk import Trunk
+
+    from . import tiny
+
+    folder = tiny.bert(tmp_path / "bert")
+    found = {}
+    for layers in (0, 1):
+        trunk = Trunk.open(folder, Reading(layers=(0, 1)), learning=layers)
+        found[layers] = {name for name, weight in trunk.bert.named_parameters() if weight.requires_grad}
+    assert not found[0]
+    assert found[1] == {name for name, _ in trunk.bert.named_parameters() if name.startswith("encoder.layer.0.")}
+    # Texts of any length come back in their own order, and what stands beside them does not matter.
+    texts = ["i like tea .", "yes", "do you ? " * 40, "yes", "no"]
+    trunk.eval()
+    with torch.no_grad():
+        together, alone = trunk(texts), torch.cat([trunk([text]) for text in texts])
+    assert together.numpy() == pytest.approx(alone.numpy(), abs=1e-5)
+
+
 def test_a_run_without_what_it_needs_says_so() -> None:
     with pytest.raises(TurnwiseError, match="vectors"):
         train(world(2, 1), world(2, 1), Options(**SMALL), Recipe())
     with pytest.raises(TurnwiseError, match="encoder"):
         train(world(2, 1), world(2, 1), Options(**SMALL, frozen=False, standardise=False), Recipe())
+    with pytest.raises(TurnwiseError, match="in_batch"):
+        Options(**SMALL, contrast=1.0)
+    with pytest.raises(TurnwiseError, match="fade"):
+        Options(**SMALL, recent=(1.0,))
     with pytest.raises(TurnwiseError, match="PCA"):
         Options(**SMALL, frozen=False, standardise=False, down="pca")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from turnwise.models.protocols import Floats
-from turnwise.models.tokens import Tokens, rectangle
+from turnwise.models.tokens import Tokens
 from turnwise.models.utterances import Reading
 from turnwise.train.utterances import Encode
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 LONGEST = 64
 # So many texts of like length are encoded together.
-AT_ONCE = 512
+AT_ONCE = 1024
+# So many are cut into tokens at a time: what a tokeniser returns takes more room than what is kept of it.
+TOKENISED = 65536
 
 
 class Trunk(nn.Module):
@@ -31,11 +33,19 @@ class Trunk(nn.Module):
         if reading.pooling != "mean":
             raise ValueError("an encoder that learns is pooled by its mean")
         self.bert, self._tokens, self._reading, self.folder = bert, tokens, reading, folder
-        self._rows: dict[str, tuple[int, ...]] = {}
+        # Halves serve learning on a GPU; vectors that are kept are made in full.
+        self.halves = False
+        # Every text that was met, its tokens in a row of one table, and how many they are.
+        self._rows: dict[str, int] = {}
+        self._ids = torch.zeros((0, tokens.limit or LONGEST), dtype=torch.int32)
+        self._lengths = np.zeros(0, dtype=np.int64)
 
     @classmethod
-    def open(cls, folder: Path, reading: Reading, longest: int = LONGEST) -> Trunk:
-        """The trunk in a folder, in the hub's layout, up to the last layer that is read; its words stay as they are."""
+    def open(cls, folder: Path, reading: Reading, longest: int = LONGEST, learning: int | None = None) -> Trunk:
+        """The trunk in a folder, in the hub's layout, up to the last layer that is read.
+
+        Its words stay as they are; so do all layers below the `learning` last ones.
+        """
         from transformers import BertModel
 
         bert = BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32)
@@ -43,40 +53,63 @@ class Trunk(nn.Module):
         if min(reading.layers) >= 0:
             bert.encoder.layer = bert.encoder.layer[: max(reading.layers)]
             bert.config.num_hidden_layers = len(bert.encoder.layer)
+        if learning is not None:
+            still = bert.encoder.layer[: max(0, len(bert.encoder.layer) - learning)]
+            for part in (bert.embeddings, *still):
+                part.requires_grad_(False)
         return cls(bert, Tokens.from_bytes((folder / "tokenizer.json").read_bytes(), longest), reading, folder)
 
     @property
     def width(self) -> int:
         """The size of a vector."""
         size: int = self.bert.config.hidden_size
-        return size * len(self._reading.layers)
+        return size * self.parts
+
+    @property
+    def parts(self) -> int:
+        """How many layers a vector is made of."""
+        return len(self._reading.layers)
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Cut texts into tokens before they are needed, many at once."""
         new = list(dict.fromkeys(text for text in texts if text not in self._rows))
-        last = (self._tokens.limit or LONGEST) - 1
-        for text, encoding in zip(new, self._tokens.tokenizer.encode_batch(new), strict=True):
-            ids = encoding.ids
-            self._rows[text] = tuple(ids) if len(ids) <= last + 1 else (*ids[:last], ids[-1])
+        if not new:
+            return
+        longest, encode = self._ids.shape[1], self._tokens.tokenizer.encode_batch
+        table, lengths = np.zeros((len(new), longest), dtype=np.int32), np.zeros(len(new), dtype=np.int64)
+        for start in range(0, len(new), TOKENISED):
+            for row, encoding in enumerate(encode(new[start : start + TOKENISED]), start):
+                ids = encoding.ids
+                cut = ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
+                table[row, : len(cut)], lengths[row] = cut, len(cut)
+        self._rows |= {text: row for row, text in enumerate(new, len(self._rows))}
+        self._lengths = np.concatenate([self._lengths, lengths])
+        where = self.bert.device
+        self._ids = torch.cat([self._ids.to(where), torch.from_numpy(table).to(where)])
 
     def forward(self, texts: Sequence[str]) -> Tensor:
         """A vector for each text."""
         self.prepare(texts)
-        rows = [self._rows[text] for text in texts]
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        parts = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)]
-        found = torch.cat([self._vectors([rows[place] for place in part]) for part in parts])
-        back = torch.empty(len(order), dtype=torch.long)
-        back[torch.tensor(order)] = torch.arange(len(order))
-        return found[back.to(found.device)]
+        where = self.bert.device
+        self._ids = self._ids.to(where)
+        rows = np.fromiter((self._rows[text] for text in texts), dtype=np.int64, count=len(texts))
+        order = np.argsort(self._lengths[rows], kind="stable")
+        placed, lengths = torch.from_numpy(rows[order]).to(where), self._lengths[rows[order]]
+        counts = torch.from_numpy(lengths).to(where)
+        parts = []
+        for start in range(0, len(order), AT_ONCE):
+            span = slice(start, start + AT_ONCE)
+            # Each part is as wide as its longest text, which is its last.
+            parts.append(self._vectors(self._ids[placed[span], : int(lengths[span][-1])], counts[span]))
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return torch.cat(parts)[torch.from_numpy(back).to(where)]
 
-    def _vectors(self, rows: Sequence[tuple[int, ...]]) -> Tensor:
-        where, batch = self.bert.device, rectangle(rows)
-        ids, mask = torch.from_numpy(batch.ids).to(where), torch.from_numpy(batch.mask).to(where)
-        # Halves serve learning on a GPU; vectors that are kept are made in full.
-        with torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda" and torch.is_grad_enabled()):
-            states: Any = self.bert(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-        share = mask[..., None] / mask.sum(dim=1)[:, None, None]
+    def _vectors(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        mask = (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]).long()
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=self.halves and ids.device.type == "cuda"):
+            states: Any = self.bert(input_ids=ids.long(), attention_mask=mask, output_hidden_states=True).hidden_states
+        share = mask[..., None] / lengths[:, None, None]
         return torch.cat([(states[layer].float() * share).sum(dim=1) for layer in self._reading.layers], dim=1)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.heads import pack_weights
 from turnwise.models.heads_numpy import unpack_weights
-from turnwise.models.maude import LABELS, header, read_head
+from turnwise.models.maude import LABELS
+from turnwise.models.maude_head import header, read_head
 from turnwise.models.protocols import Floats
 from turnwise.models.utterances import Reading
 
@@ -41,6 +42,7 @@ def save_head(model: Maude, reading: Reading, card: Mapping[str, Any], folder: P
         "pooling": reading.pooling,
         "bidirectional": str(model.options.bidirectional).lower(),
         "difference": model.options.difference,
+        "recent": ",".join(map(str, model.options.recent)),
     }
     if model.encoder is not None:
         _save_trunk(model.encoder, folder)
@@ -55,7 +57,8 @@ def folded(model: Maude) -> dict[str, Floats]:
     tensors = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in kept.items()}
     centre, scale = tensors.pop("centre"), tensors.pop("scale")
     down = tensors["down.weight"] / scale
-    return {**tensors, "down.weight": down, "down.bias": -(down @ centre)}
+    kept_too = {"centre": centre, "scale": scale} if model.options.recent else {}
+    return {**tensors, **kept_too, "down.weight": down, "down.bias": -(down @ centre)}
 
 
 def _save_trunk(trunk: Any, folder: Path) -> None:
