@@ -211,6 +211,13 @@ def bold(html: str) -> list[str]:
     return [name for name, rest in rows if "<strong>" in rest]
 
 
+@pytest.mark.parametrize(("sign", "between"), [(-1, "\u00a0to\u00a0"), (1, "\u2009\u2013\u2009")])
+def test_no_dash_stands_beside_a_minus_sign(sign: int, between: str) -> None:
+    rows = [{"response": "a", "context": [str(n)], "ratings": {"Liking": [sign * (1 + n % 3)]}} for n in range(12)]
+    found = digest(score(rows, ["words"]))
+    assert between in render(found)
+
+
 def test_ratings_of_whole_dialogues_are_counted_once() -> None:
     talk = [{"role": role, "content": f"{role} says {n}"} for n in range(3) for role in ("user", "assistant")]
     rows = [

@@ -111,8 +111,11 @@ def _rating_cells(found: Digest, place: int) -> list[Cell]:
 
 
 def _cell(value: float | None, low: float | None, high: float | None, places: int, *, best: bool = False) -> Cell:
-    shown = "" if low is None or high is None else f"{number(low, places)} – {number(high, places)}"
-    return Cell(value, number(value, places), shown, best)
+    if low is None or high is None:
+        return Cell(value, number(value, places), "", best)
+    # A dash beside a minus sign reads as two of either.
+    between = "\u00a0to\u00a0" if low < 0 else "\u2009\u2013\u2009"
+    return Cell(value, number(value, places), f"{number(low, places)}{between}{number(high, places)}", best)
 
 
 @dataclass(frozen=True)
