@@ -1,20 +1,24 @@
-"""On which scale should the parts of `usr` be added? Decided on training dialogues alone.
+"""On which scale should the parts of `usr` be added, and is the whole as good as its parts? On training dialogues alone.
 
     python scripts/choose_defaults.py --data DATA_DIR --contexts 60 --seed 1 --only vup nup usr-dr-f usr-mlm \\
         --scores S.json
     python scripts/choose_scale.py S.json
 
 The published weights are those of standardised parts. A part that is standardised but has long tails, as a
-probability near 1 has, hardly speaks in most replies and shouts everything else down in a few. Three forms of the sum
-are held against each other, each with its constants measured on the judged replies:
+probability near 1 has, hardly speaks in most replies and shouts everything else down in a few. And a part may suit its
+own quality best and yet drown the others, which `choose_defaults.py`, looking at one quality at a time, cannot see.
+Five forms of the sum are held against each other, each with its constants measured on the judged replies:
 
-  plain     z-scores of the scores as they are
-  heavy     log-odds for a probability whose z-scores have an excess kurtosis above 3, that of a Laplace distribution
-  log-odds  log-odds for every probability
+  plain             z-scores of the scores as they are: `usr` as it is
+  heavy             log-odds for a probability whose z-scores have an excess kurtosis above 3, that of Laplace
+  log-odds          log-odds for every probability
+  dr_c interesting  plain, but the published `dr_c` stands for Interesting, with the published sign
+  dr_f interesting  plain, but `dr_f` does, the runner-up of that contrast
 
-The criterion, written down before any result was seen: a form is better than `plain` if it puts the person's reply
-first more often on average over the five contrasts of `choose_defaults.py` (each counts the same), by more than twice
-the standard error of the paired difference over places. Otherwise nothing is changed. No rating is looked at.
+The criterion, written down before any result was seen: a form replaces `plain` if it puts the person's reply first
+more often on average over the five contrasts of `choose_defaults.py` (each counts the same), by more than 2.5 standard
+errors of the paired difference over places (four are tried, so 2 would be too easily passed); of several, the one
+that gains most. Otherwise nothing is changed. No rating is looked at.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +67,27 @@ def kurtosis(values: FloatArray) -> float:
     return float((deviations**4).mean() / (deviations**2).mean() ** 2 - 3)
 
 
+@dataclass(frozen=True)
+class Form:
+    """A form of the sum: the scale of each part, and the part that stands for Interesting in place of `mlm`."""
+
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    interesting: str | None = None
+
+
 class Scores:
     """The scores of all replies, by place and kind; a part that lacks a score counts as average."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.keys = [(row["place"], row["kind"]) for row in rows]
         self.judged = np.array([kind in JUDGED for _, kind in self.keys])
-        metric = Usr()
-        names = {part: getattr(metric, part) if part in PARTS else part for part in metric.parts}
+        names = {part: getattr(Usr, part) if part in PARTS else part for part in FEEDS.split("/")}
         self.columns = {
             part: np.array([np.nan if (v := row["scores"][name]) is None else v for row in rows], dtype=np.float64)
             for part, name in names.items()
         }
+        # Bare `usr-dr-c` is the mean of these two answers.
+        self.columns["dr_c"] = (self.columns["nup"] + self.columns["dr_f"]) / 2
 
     def z(self, part: str, scale: Scale) -> FloatArray:
         """A part on a scale, standardised over the judged replies."""
@@ -81,12 +95,15 @@ class Scores:
         judged = values[self.judged]
         return np.nan_to_num((values - np.nanmean(judged)) / np.nanstd(judged))
 
-    def contributions(self, scales: Mapping[str, Scale]) -> dict[str, FloatArray]:
+    def contributions(self, form: Form) -> dict[str, FloatArray]:
         """What each quality adds."""
-        weights = map(float, WEIGHTS.split("/"))
+        fed = dict(zip(QUALITIES, FEEDS.split("/"), strict=True))
+        weights = dict(zip(QUALITIES, map(float, WEIGHTS.split("/")), strict=True))
+        if form.interesting is not None:
+            fed["Interesting"], weights["Interesting"] = form.interesting, abs(weights["Interesting"])
         return {
-            quality: weight * self.z(part, scales.get(part, as_it_is))
-            for quality, part, weight in zip(QUALITIES, FEEDS.split("/"), weights, strict=True)
+            quality: weight * self.z(fed[quality], form.scales.get(fed[quality], as_it_is))
+            for quality, weight in weights.items()
         }
 
     def wins(self, total: FloatArray) -> dict[str, dict[int, float]]:
@@ -107,12 +124,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("scores", type=Path)
     scores = Scores(json.loads(parser.parse_args().scores.read_text(encoding="utf-8")))
-    chances = [part for part in scores.columns if part != "mlm"]
+    chances = [part for part in FEEDS.split("/") if part != "mlm"]
     tails = {part: kurtosis(scores.z(part, as_it_is)[scores.judged]) for part in scores.columns}
-    forms: dict[str, dict[str, Scale]] = {
-        "plain": {},
-        "heavy": {part: log_odds for part in chances if tails[part] > HEAVY},
-        "log-odds": dict.fromkeys(chances, log_odds),
+    forms = {
+        "plain": Form(),
+        "heavy": Form({part: log_odds for part in chances if tails[part] > HEAVY}),
+        "log-odds": Form(dict.fromkeys(chances, log_odds)),
+        "dr_c interesting": Form(interesting="dr_c"),
+        "dr_f interesting": Form(interesting="dr_f"),
     }
     print("| part | kurtosis | of its log-odds |\n|---|---|---|")
     for part in scores.columns:
@@ -120,8 +139,8 @@ def main() -> None:
         print(f"| {part} | {tails[part]:.1f} | {other} |")
     print("\n| share of the variance of the sum | " + " | ".join(QUALITIES) + " |\n|" + "---|" * 6)
     wins = {}
-    for name, scales in forms.items():
-        added = scores.contributions(scales)
+    for name, form in forms.items():
+        added = scores.contributions(form)
         total = np.sum(list(added.values()), axis=0)
         wins[name] = scores.wins(total)
         judged = total[scores.judged]
