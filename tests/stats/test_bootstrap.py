@@ -21,6 +21,7 @@ from turnwise.stats.bootstrap import (
     mean_intervals,
 )
 from turnwise.stats.correlation import correlation
+from turnwise.stats.correlation_table import spearman_intervals
 from turnwise.stats.interval import Interval, jackknife_interval
 from turnwise.stats.weighted import weighted_correlation
 
@@ -250,3 +251,16 @@ def test_jackknife_needs_two_defined_blocks():
     assert jackknife_interval([1.0], 1.0) is None
     assert jackknife_interval([1.0, np.nan, 2.0], 1.0) is None
     assert jackknife_interval([2.0, 2.0], 2.0) == Interval(2.0, 2.0)
+
+
+def test_a_table_of_intervals_holds_those_of_its_pairs():
+    rng = np.random.default_rng(4)
+    columns = [rng.normal(size=40), rng.integers(0, 3, 40).astype(float), np.ones(40)]
+    ratings = [columns[0] + rng.normal(size=40), rng.integers(1, 6, 40).astype(float), np.zeros(40)]
+    clusters = np.arange(40) // 4
+    found = spearman_intervals(columns, ratings, clusters, resamples=300, seed=2)
+    for i, column in enumerate(columns):
+        for j, rating in enumerate(ratings):
+            assert found[i][j] == correlation_interval(column, rating, clusters, resamples=300, seed=2)
+    assert spearman_intervals(columns, ratings, np.zeros(40), resamples=9) == [[None] * 3] * 3
+    assert spearman_intervals([], ratings) == []

@@ -6,7 +6,7 @@ per resample; every function returns one value per column, NaN where a resample 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import TieGroups, deviations, tie_groups
 
 WeightedMethod = Literal["pearson", "spearman"]
+Ranks = tuple[FloatArray, FloatArray]
 
 # A variance this small beside the mean square is rounding error of a constant.
 _ROUNDING = 1e-12
@@ -59,18 +60,26 @@ def spearman_of_weights(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], 
 
     def correlations(weights: FloatArray) -> FloatArray:
         total = weights.sum(axis=0)
-        deviation_x, spread_x = _weighted_ranks(ties_x, weights, total)
-        deviation_y, spread_y = _weighted_ranks(ties_y, weights, total)
-        deviation_x *= weights
-        product = np.einsum("ij,ij->j", deviation_x, deviation_y)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = product / (np.sqrt(spread_x) * np.sqrt(spread_y))
-        return np.where((spread_x <= 0) | (spread_y <= 0), np.nan, np.clip(value, -1.0, 1.0))
+        ranks = ranks_of_weights(ties_x, weights, total)
+        return spearman_of_ranks(ranks, [ranks_of_weights(ties_y, weights, total)], weights)[0]
 
     return correlations
 
 
-def _weighted_ranks(ties: TieGroups, weights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+def spearman_of_ranks(ranks: Ranks, others: Iterable[Ranks], weights: FloatArray) -> list[FloatArray]:
+    """The correlations of a column with others, given what `ranks_of_weights` says of each; it uses up the first."""
+    deviation, spread = ranks
+    deviation *= weights
+    found = []
+    for other_deviation, other_spread in others:
+        product = np.einsum("ij,ij->j", deviation, other_deviation)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = product / (np.sqrt(spread) * np.sqrt(other_spread))
+        found.append(np.where((spread <= 0) | (other_spread <= 0), np.nan, np.clip(value, -1.0, 1.0)))
+    return found
+
+
+def ranks_of_weights(ties: TieGroups, weights: FloatArray, total: FloatArray) -> Ranks:
     """Average ranks of the rows in each resample less their mean, and the sum of their squares."""
     order, starts, group = ties
     size = np.take(weights, order, axis=0)

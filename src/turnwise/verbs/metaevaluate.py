@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, file_stem
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
+from turnwise.stats.interval import Interval
 from turnwise.stats.systems import system_correlation_interval
 from turnwise.verbs.evaluate import check_qualities, evaluate
+from turnwise.verbs.points import Level, Points, intervals_of, points_of, system_means
 from turnwise.verbs.pooled import Pooled
 from turnwise.verbs.table import Rows
-
-Level = Literal["turn", "dialogue", "system"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +44,6 @@ class MetaEvaluation(Rows[MetaRow]):
     """The correlations, and the signatures of the metrics."""
 
     signatures: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """Scores and ratings side by side, each point with the system and the cluster that it belongs to."""
-
-    scores: Floats
-    ratings: Floats
-    clusters: NDArray[np.int64]
-    systems: NDArray[np.object_]
 
 
 def metaevaluate(
@@ -111,12 +94,7 @@ def metaevaluate(
             notes.append(f"{name}: no ratings")
         for wanted in levels:
             chosen = [quality for quality in found if qualities is None or quality in qualities]
-            rows += [
-                row
-                for key in result.metrics
-                for quality in chosen
-                if (row := _correlate(name, pooled, kept, key, quality, wanted, seed)) is not None
-            ]
+            rows += _correlated(name, pooled, kept, chosen, wanted, seed)
     _check_found(rows, result.judged, levels, result.metrics)
     return MetaEvaluation(rows, notes, result.problems, result.signatures)
 
@@ -133,30 +111,36 @@ def _qualities(judged: Iterable[Judged]) -> list[str]:
     return list(found)
 
 
-def _correlate(
-    corpus: str, pooled: Pooled, judged: list[Judged], key: str, quality: str, level: Level, seed: int
-) -> MetaRow | None:
-    metric = pooled.metrics[key]
-    whole = metric.level == "system"
-    if whole and level != "system":
-        return None
-    turns = _points(judged, key, quality, level, whole=whole)
-    if turns.scores.size == 0:
-        return None
+def _correlated(
+    corpus: str, pooled: Pooled, judged: list[Judged], qualities: Sequence[str], level: Level, seed: int
+) -> Iterator[MetaRow]:
+    """Every metric that has values of this level against every quality."""
+    points = {
+        (key, quality): of_both
+        for key, metric in pooled.metrics.items()
+        for quality in qualities
+        if level == "system" or metric.level != "system"
+        if (of_both := points_of(judged, key, quality, level, whole=metric.level == "system")).scores.size
+    }
     if level == "system":
-        points = _system_means(turns)
-        together = whole or metric.pooled
-        if together:
-            points = replace(points, scores=pooled.scores(points.systems, key))
-        # Pooled values cannot be recomputed for each resample from turn scores alone.
-        interval = (
-            None
-            if together
-            else system_correlation_interval(turns.scores, turns.ratings, turns.systems, turns.clusters, seed=seed)
-        )
-    else:
-        points = turns
-        interval = correlation_interval(points.scores, points.ratings, points.clusters, method="spearman", seed=seed)
+        for (key, quality), turns in points.items():
+            metric = pooled.metrics[key]
+            means = system_means(turns)
+            if metric.level == "system" or metric.pooled:
+                # Pooled values cannot be recomputed for each resample from turn scores alone.
+                yield _row(corpus, key, quality, level, replace(means, scores=pooled.scores(means.systems, key)), None)
+                continue
+            interval = system_correlation_interval(
+                turns.scores, turns.ratings, turns.systems, turns.clusters, seed=seed
+            )
+            yield _row(corpus, key, quality, level, means, interval)
+        return
+    intervals = intervals_of(points, seed)
+    for (key, quality), turns in points.items():
+        yield _row(corpus, key, quality, level, turns, intervals[key, quality])
+
+
+def _row(corpus: str, key: str, quality: str, level: Level, points: Points, interval: Interval | None) -> MetaRow:
     linear = pearson(points.scores, points.ratings)
     ranked = spearman(points.scores, points.ratings)
     known = interval is not None and ranked.value is not None
@@ -173,48 +157,6 @@ def _correlate(
         spearman_high=interval.high if known and interval else None,
         p_pearson=linear.p,
         p_spearman=ranked.p,
-    )
-
-
-def _points(judged: Iterable[Judged], key: str, quality: str, level: Level, *, whole: bool) -> _Points:
-    """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating.
-
-    A metric of whole systems has no scores here: what counts is which turns have a share in its values.
-    """
-    scores: dict[object, list[float]] = {}
-    ratings: dict[object, list[float]] = {}
-    examples: dict[object, Example] = {}
-    for position, item in enumerate(judged):
-        example = item.row.example
-        if example is None:
-            continue
-        score = item.scores[key]
-        rating = mean_rating(example.ratings.get(quality, ()))
-        if rating is None or not (score.counts if whole else score.value is not None):
-            continue
-        together = level == "dialogue" or (level == "system" and example.rated == "dialogue")
-        if (together and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
-            continue
-        point = (example.dialogue_id, example.system) if together else position
-        scores.setdefault(point, []).append(math.nan if score.value is None else score.value)
-        ratings.setdefault(point, []).append(rating)
-        examples.setdefault(point, example)
-    return _Points(
-        np.array([np.mean(values) for values in scores.values()], dtype=np.float64),
-        np.array([np.mean(values) for values in ratings.values()], dtype=np.float64),
-        np.array([cluster_key(example) for example in examples.values()], dtype=np.int64),
-        np.array([example.system for example in examples.values()], dtype=object),
-    )
-
-
-def _system_means(turns: _Points) -> _Points:
-    names = np.array(sorted(set(turns.systems)), dtype=object)
-    members = [turns.systems == name for name in names]
-    return _Points(
-        np.array([turns.scores[mask].mean() for mask in members]),
-        np.array([turns.ratings[mask].mean() for mask in members]),
-        np.arange(len(names), dtype=np.int64),
-        names,
     )
 
 
