@@ -11,7 +11,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Embed
 from turnwise.reproduce.cells import Ours
 from turnwise.reproduce.lda import Floats, discriminant
-from turnwise.reproduce.maude_variants import TRUE, Pairs, turns_of
+from turnwise.reproduce.maude_variants import TRUE, turns_of
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.text.corrupt import word_order
@@ -91,7 +91,7 @@ def along(room: Room) -> list[dict[str, Any]]:
         raise TurnwiseError(why)
     test = turns_of(room, PROBED["PersonaChat"], SHOWN_DIALOGUES)
     rng = Random(room.seed)
-    shown: Pairs = {TRUE: [], "words shuffled": []}
+    shown: dict[str, list[tuple[tuple[str, ...], str]]] = {TRUE: [], "words shuffled": []}
     labels = []
     for number, turns in enumerate(test):
         for place in range(1, len(turns)):

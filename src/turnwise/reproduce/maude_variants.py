@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
-from turnwise.bots.language_model import prompt_text
-from turnwise.models.generate import Writer
-from turnwise.models.pack import load_models
-from turnwise.models.tasks import CausalModel
-from turnwise.reproduce.cells import Ours
+from turnwise.reproduce.cells import Ours, ended
+from turnwise.reproduce.replies import replies_to
 from turnwise.reproduce.room import Room
+from turnwise.stats.bootstrap import mean_interval
 from turnwise.text.augment.substitute import paraphrases
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 
@@ -25,9 +25,24 @@ CORRUPTIONS: Mapping[str, Callable[[str, Random], str]] = {
     "Word Repeat": word_repeat,
 }
 KINDS = (TRUE, REWORDED, WRITTEN, RANDOM, RANDOM_WRITTEN, *CORRUPTIONS)
-# Enough for a mean whose error is far below what is compared, few enough for a minute.
-DIALOGUES, REPLIES, LONGEST_REPLY = 100, 60, 30
-Pairs = dict[str, list[tuple[tuple[str, ...], str]]]
+# Samples: all the models together take some fifty milliseconds for a pair. What is compared differs by far more than the
+# error of such a mean, which is shown beside it.
+DIALOGUES, REPLIES = 50, 50
+ZERO_SHOT_DIALOGUES = 40
+
+
+class Answered(NamedTuple):
+    """A response to a context, which is the one before the turn `place` of a dialogue of the sample."""
+
+    context: tuple[str, ...]
+    dialogue: int
+    place: int
+    response: str
+
+
+Answers = dict[str, list[Answered]]
+# By dialogue, and place in it.
+Scores = dict[tuple[int, int], float]
 Spread = dict[str, dict[str, Ours]]
 
 
@@ -38,30 +53,31 @@ def turns_of(room: Room, corpus: str, most: int) -> list[tuple[str, ...]]:
     return [tuple(" ".join(turn.text.lower().split()) for turn in one.turns) for one in some]
 
 
-def variants(room: Room, corpus: str, *, written: bool) -> Pairs:
-    """Every kind of response to the contexts of a test corpus; generated ones to a few, where a model can write."""
-    most = min(DIALOGUES, room.limit or DIALOGUES)
-    test = turns_of(room, corpus, most)
+def variants(room: Room, corpus: str, most: int = DIALOGUES, kinds: Sequence[str] = KINDS) -> Answers:
+    """Some kinds of response to every context of a sample; written ones to a few, where a model can write."""
+    test = turns_of(room, corpus, min(most, room.limit or most))
     rng = Random(f"{room.seed}:{corpus}:variants")
-    found: Pairs = {kind: [] for kind in KINDS}
-    replies = _replies(room, test, rng) if written else {}
+    found: Answers = {kind: [] for kind in kinds}
+    replies = _replies(room, test, rng) if WRITTEN in kinds else {}
     said = [turns[1:] for turns in test]
     for number, turns in enumerate(test):
         for place in range(1, len(turns)):
-            context, response = turns[:place], turns[place]
-            found[TRUE].append((context, response))
-            found[RANDOM].append((context, _other(said, number, rng)))
+            true = Answered(turns[:place], number, place, turns[place])
+            found[TRUE].append(true)
+            found[RANDOM].append(true._replace(response=_other(said, number, rng)))
             for kind, change in CORRUPTIONS.items():
-                found[kind].append((context, change(response, rng)))
-            if (again := _reworded(response)) != response:
-                found[REWORDED].append((context, again))
+                if kind in kinds:
+                    found[kind].append(true._replace(response=change(true.response, rng)))
+            if REWORDED in kinds and (again := _reworded(true.response)) != true.response:
+                found[REWORDED].append(true._replace(response=again))
         if number in replies:
             place, reply = replies[number]
-            found[WRITTEN].append((turns[:place], reply))
+            written = Answered(turns[:place], number, place, reply)
+            found[WRITTEN].append(written)
             others = [other for key, (_, other) in replies.items() if key != number]
             if others:
-                found[RANDOM_WRITTEN].append((turns[:place], rng.choice(others)))
-    return {kind: pairs for kind, pairs in found.items() if pairs}
+                found[RANDOM_WRITTEN].append(written._replace(response=rng.choice(others)))
+    return {kind: some for kind, some in found.items() if some}
 
 
 def _other(said: Sequence[Sequence[str]], number: int, rng: Random) -> str:
@@ -76,52 +92,40 @@ def _reworded(text: str) -> str:
 
 
 def _replies(room: Room, test: Sequence[tuple[str, ...]], rng: Random) -> dict[int, tuple[int, str]]:
-    """What the causal language model in use answers, greedily, to one context of some dialogues."""
-    if "causal-lm" not in room.roles:
-        return {}
-    model = load_models(room.models, room.device).model("causal-lm")
-    if not isinstance(model, CausalModel):
-        return {}
-    writer = Writer(model)
-    replies = {}
-    for number, turns in enumerate(test[:REPLIES]):
-        place = rng.randrange(1, len(turns))
-        text = writer.sample(prompt_text(turns[:place]), most=LONGEST_REPLY).text
-        replies[number] = (place, " ".join(text.lower().split()))
-    return replies
+    """What the causal language model in use answers to one context of some dialogues."""
+    places = [rng.randrange(1, len(turns)) for turns in test[:REPLIES]]
+    written = replies_to(room, [turns[:place] for turns, place in zip(test, places, strict=False)])
+    texts = [" ".join(text.lower().split()) for text in written or ()]
+    return dict(enumerate(zip(places, texts, strict=False)))
 
 
-def spread(room: Room, pairs: Pairs, requests: Sequence[str]) -> dict[str, Spread]:
+def spread(room: Room, answers: Answers, requests: Sequence[str]) -> dict[str, Spread]:
     """By metric and kind of response: mean, standard deviation, and how far the mean lies below the true ones'.
 
     A kind that only some contexts have is held against the true responses to those contexts.
     """
-    rows = [
-        {"context": list(context), "response": response, "system": kind}
-        for kind, some in pairs.items()
-        for context, response in some
-    ]
-    judged = [item for item in room.evaluated(rows, requests).judged if item.row.example]
+    # Responses to a context come one after the other, while what was read of it is still remembered.
+    rows = sorted((one, kind) for kind, some in answers.items() for one in some)
+    examples = [{"context": list(one.context), "response": one.response, "system": kind} for one, kind in rows]
+    judged = room.evaluated(examples, requests).judged
     found: dict[str, Spread] = {}
     for request in requests:
-        scores: dict[str, list[tuple[tuple[str, ...], float]]] = {}
-        for item in judged:
-            value = item.scores[request].value
-            if item.row.example and value is not None:
-                scores.setdefault(item.row.example.system, []).append((item.row.example.context, value))
-        truth = dict(scores.get(TRUE, ()))
-        found[request] = {kind: _measured(some, truth, request) for kind, some in scores.items()}
+        scores: dict[str, Scores] = {}
+        for (one, kind), item in zip(rows, judged, strict=True):
+            if item.row.example and (value := item.scores[request].value) is not None:
+                scores.setdefault(kind, {})[one.dialogue, one.place] = value
+        truth = scores.get(TRUE, {})
+        found[request] = {kind: _measured(some, truth, request, room.seed) for kind, some in scores.items()}
     return found
 
 
-def _measured(
-    some: Sequence[tuple[tuple[str, ...], float]], truth: Mapping[tuple[str, ...], float], request: str
-) -> dict[str, Ours]:
-    values = np.array([value for _, value in some])
-    same = np.array([truth[context] for context, _ in some if context in truth])
+def _measured(some: Scores, truth: Scores, request: str, seed: int) -> dict[str, Ours]:
+    values = np.array(list(some.values()))
+    below = np.array([truth.get(place, np.nan) - value for place, value in some.items()])
+    interval = mean_interval(below, [dialogue for dialogue, _ in some], seed=seed) if below.any() else None
     n = len(values)
     return {
         "mean": Ours(float(values.mean()), n=n, how=request),
         "std": Ours(float(values.std()), n=n, how=request),
-        "delta": Ours(float(same.mean() - values.mean()), n=n, how=request),
+        "delta": replace(ended(float(np.nanmean(below)), interval, n), how=request),
     }
