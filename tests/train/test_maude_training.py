@@ -107,6 +107,15 @@ def test_responses_of_the_batch_are_held_against_each_context() -> None:
     assert model(batch)[0].shape == (30, 7)
     # Picking one of a handful by chance costs about log 7 more.
     assert learning - judging == pytest.approx(0.5 * np.log(7), abs=0.4)
+
+    def cost(sharpness: float) -> float:
+        harder = seeded(0, lambda: Maude(WIDTH, Options(**SMALL, dropout=0.0, in_batch=5, sharpness=sharpness))).train()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            return float(batch_loss(harder, batch))
+
+    # Where all seem alike it hardly matters whose weight is whose; the likeliest of the wrong cost the most.
+    assert cost(0.0) < cost(3.0) < cost(50.0) < cost(0.0) + 0.1
     syntax = Options(**SMALL, negatives=SETS["syntax"], in_batch=5)
     assert seeded(0, lambda: Maude(WIDTH, syntax)).train()(batch)[0].shape == (30, 7)
 

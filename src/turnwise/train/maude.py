@@ -49,13 +49,18 @@ def batch_loss(model: Maude, batch: Batch) -> Tensor:
     by_kind = {kind: options.weights.get(kind, 1.0) for kind in in_order}
     if others:
         by_kind["rand_utt"] /= 1 + others
-    shared = [by_kind.get("rand_utt", 0.0)] * others
-    weights = torch.tensor([1.0, *by_kind.values(), *shared], device=logits.device)
-    known = len(weights)
-    loss = nce(logits[:, :known], present[:, :known] * weights, options.loss).mean()
+    weights = torch.tensor([1.0, *by_kind.values()], device=logits.device)
+    last = len(weights)
+    counts = present[:, :last] * weights
+    if others:
+        # The likelier one that is wrong seems, the more of their common weight it gets.
+        drawn = slice(last, last + others)
+        likely = (options.sharpness * logits[:, drawn].detach()).masked_fill(~present[:, drawn], float("-inf"))
+        shares = likely.softmax(dim=1).nan_to_num() * others * by_kind["rand_utt"]
+        counts = torch.cat([counts, shares], dim=1)
+    loss = nce(logits[:, : counts.shape[1]], counts, options.loss).mean()
     if not others or not options.contrast:
         return loss
-    last = known - others
     elsewhere = logits[:, last:].masked_fill(~present[:, last:], float("-inf"))
     picked = torch.cat([logits[:, :1], elsewhere], dim=1)
     return loss + options.contrast * (picked.logsumexp(dim=1) - picked[:, 0]).mean()

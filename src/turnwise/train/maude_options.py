@@ -27,7 +27,8 @@ class Options:
     `recent` are rates at which turns fade: the scorer is also told how alike the response is to the turns so far, once
     for each rate; 0 is the last turn alone. `in_batch` is how many true responses of other dialogues of the batch
     are random utterances too, and `contrast` how much it counts to pick the true response out of these, and out of
-    `in_dialogue` responses to other turns of its own dialogue, which are on its topic.
+    `in_dialogue` responses to other turns of its own dialogue, which are on its topic. `sharpness` gives more of the
+    batch's weight to those that the network takes for true: 0 to all of them alike.
     """
 
     negatives: tuple[Kind, ...] = SETS["all"]
@@ -50,6 +51,7 @@ class Options:
     in_batch: int = 0
     in_dialogue: int = 0
     contrast: float = 0.0
+    sharpness: float = 0.0
 
     def __post_init__(self) -> None:
         unknown = [kind for kind in (*self.negatives, *self.weights) if kind not in KINDS]
