@@ -2,8 +2,8 @@
 
     python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 2] [--out docs/results] [--quick] [--smoke]
 
-DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude); without it random ones of the
-bundled pack's shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --quick
+DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude), or is `bundled` for the bundled
+pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --quick
 takes fewer texts, once each: a look at every figure in a third of the time. --smoke takes tiny networks and few texts,
 and fails where scores disagree: for correctness only, its times mean nothing.
 """
@@ -30,12 +30,14 @@ from benchmarks.gpu import peak
 from benchmarks.page import page
 from benchmarks.peers import beside_packages
 from benchmarks.sides import compared
+from benchmarks.trained import write
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.session import thread_count
-from turnwise.models.pack import Pack, bundled_packs
+from turnwise.models.pack import Pack, bundled_packs, load_pack
 
 PEERS = ("bert_score", "sentence_transformers", "minicons")
 GPU = "speed-gpu.json"
+BUNDLED = Path("bundled")
 BEGAN = time.perf_counter()
 
 
@@ -45,11 +47,17 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     torch.set_num_threads(threads)
     smoke, quick = bool(asked.smoke), bool(asked.quick)
     count, rounds = (22, 1) if smoke else (44, 1) if quick else (asked.count, asked.rounds)
-    checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
+    if asked.checkpoints == BUNDLED:
+        checkpoints = write(load_pack(), scratch / "models")
+    else:
+        checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
     # Measured between the parts, and the best counts: a machine may be busy for minutes.
     limits_seen = [peak("cpu")]
     found: dict[str, Any] = {
-        "asked": [f"--{name}" for name in ("smoke", "quick", "checkpoints") if getattr(asked, name)],
+        "asked": [
+            *(f"--{name}" for name in ("smoke", "quick") if getattr(asked, name)),
+            *([f"--checkpoints {asked.checkpoints.name}"] if asked.checkpoints else []),
+        ],
         "machine": {"processor": _processor(), "threads": threads},
         "weights": "trained" if asked.checkpoints else "random",
         "absent": [name for name in PEERS if not find_spec(name)],

@@ -58,8 +58,8 @@ class Counted:
     def model(self, role: str) -> Any:
         if role not in self.opened:
             model = self.opened[role] = self._source.model(role)
-            # What works elsewhere is begun, and waited for later.
-            name = "begin" if getattr(model, "elsewhere", False) else "run"
+            # What works on several batches at a time is given them by the one, and otherwise by the other.
+            name = "begin" if getattr(model, "ahead", 0) else "run"
             run = getattr(model, name)
 
             def counted(rows: Sequence[Row]) -> Any:

@@ -51,3 +51,26 @@ def test_operations_are_counted_by_hand() -> None:
     row = Row((1, 2, 3), places=(1,), wanted=(2,))
     # Four matrices 2 x 2 and two 2 x 8 for three tokens, three times three pairs of tokens, one place of ten words.
     assert gpu.operations([row], sizes) == 2 * (4 * 4 + 2 * 16) * 3 + 4 * 2 * 9 + 2 * 2 * 10
+
+
+def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> None:
+    from benchmarks.checkpoints import TINY, make
+    from benchmarks.sides import packs
+    from benchmarks.trained import write
+
+    from turnwise.models.checkpoints import CheckpointModels
+    from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood
+
+    pack = packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"]
+    plain = CheckpointModels(write(pack, tmp_path / "trained"), "cpu")
+    first, second = "do you like tea", "yes I do"
+    classified = [Classify(first, second, role=role) for role in ("nup", "dr-f", "maude")]
+    for request in (Embed(first), MaskedLikelihood(first, second), Continuation(first, f" {second}"), *classified):
+        found = []
+        for source in (pack, plain):
+            model = source.model(request.role)
+            rows = model.rows(request)
+            answer = model.answer(request, rows, model.run(rows))
+            values = getattr(answer, "log_probs", answer.values() if isinstance(answer, dict) else answer)
+            found.append(list(values))
+        assert found[0] == pytest.approx(found[1], abs=1e-4), request

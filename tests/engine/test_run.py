@@ -19,7 +19,7 @@ from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, Row, To
 class Counting:
     """A model whose answer to a text is its letters' codes; it notes every batch."""
 
-    fingerprint, budget, elsewhere = "counting", 16, False
+    fingerprint, budget, ahead = "counting", 16, 0
 
     def __init__(self, capacity: int = 10**9, fault: Exception | None = None) -> None:
         self.seen: list[list[Row]] = []
@@ -168,17 +168,34 @@ def test_embeddings_of_layers_do_not_mix() -> None:
     assert [len(b) for b in batches([Row((1,), group=-1), Row((1,), group=-2)], 100)] == [1, 1]
 
 
-def test_a_model_that_runs_elsewhere_gives_the_same_answers_and_its_errors() -> None:
+def test_a_model_that_takes_batches_ahead_gives_the_same_answers_and_its_errors() -> None:
     texts = [f"text {'x' * (number % 13)}" for number in range(60)]
     requests = [MaskedLikelihood(text) for text in texts] + [Classify(text) for text in texts]
     here, there = Counting(), Counting()
-    there.elsewhere = True
+    there.ahead = 3
     assert answer_requests(requests, there) == answer_requests(requests, here)
     # In batches of its own: the first run while the rows of the next are made.
     every = [sorted((row.ids, row.places) for batch in model.seen for row in batch) for model in (there, here)]
     assert every[0] == every[1]
     assert len(there.seen) >= len(here.seen) > 1
     failing = Counting(capacity=8, fault=ValueError("broken"))
-    failing.elsewhere = True
+    failing.ahead = 3
     with pytest.raises(ValueError, match="broken"):
         answer_requests(requests, failing)
+
+
+def test_memory_that_does_not_suffice_shows_when_a_batch_is_waited_for() -> None:
+    class Later(Counting):
+        """Begins anything, and fails only when asked for what it found."""
+
+        ahead = 3
+
+        def begin(self, rows: Sequence[Row]):
+            return lambda: self.run(rows)
+
+    texts = [f"text {'x' * (number % 13)}" for number in range(60)]
+    requests = [Classify(text) for text in texts]
+    tight = Later(capacity=20)
+    tight.budget = 200
+    assert answer_requests(requests, tight) == answer_requests(requests, Counting())
+    assert tight.budget < 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from turnwise.engine.batching import batches
@@ -13,10 +14,8 @@ from turnwise.engine.plan import make_plan
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Answer, Model, ModelSource, ReadySource, Request, Row
 
-# Batches that are on their way to a GPU while the results of an earlier one are used.
-AHEAD = 2
-# Requests that are read at a time, and batches whose rows are sorted together where others run meanwhile.
-READ_AHEAD, PORTION = 1024, 4
+# Requests that are read at a time, and tokens that are sorted together where others run meanwhile.
+READ_AHEAD, PORTION = 1024, 524_288
 # Whose the rows of a batch are: for each, the numbers of requests and the row's place in each.
 Owners = list[list[tuple[int, int]]]
 OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad alloc", "failed to allocate memory")
@@ -90,7 +89,7 @@ def _run_model(
 
 def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, list[Row]]]:
     """The rows of all requests, by number, at once; or of some, where the first can run while the next are made."""
-    most = PORTION * model.budget if getattr(model, "elsewhere", False) else math.inf
+    most = PORTION if getattr(model, "ahead", 0) else math.inf
     portion: dict[int, list[Row]] = {}
     tokens = 0
     for start in range(0, len(requests), READ_AHEAD):
@@ -106,12 +105,12 @@ def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, l
 
 
 def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator[tuple[Owners, list[Any]]]:
-    """Every batch's results, beside whose they are. What works elsewhere has its next batches on their way meanwhile.
+    """Every batch's results, beside whose they are; some batches are on their way ahead of the one that is waited for.
 
-    All in one thread: what is begun goes on by itself, and another thread would have to wait for this one at every
-    step of its own.
+    A GPU is given its batches from this one thread: what is begun goes on by itself, and another thread would have to
+    wait for this one at every step of its own.
     """
-    ahead = AHEAD if getattr(model, "elsewhere", False) else 0
+    ahead = getattr(model, "ahead", 0)
     under_way: deque[tuple[Owners, Callable[[], list[Any]]]] = deque()
     for owners, rows in todo:
         under_way.append((owners, begin_rows(model, rows)))
@@ -124,23 +123,33 @@ def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator
 
 
 def begin_rows(model: Model, rows: Sequence[Row]) -> Callable[[], list[Any]]:
-    """Begin a batch; if memory does not suffice, begin its halves, and remember to ask for less next time."""
+    """Begin a batch; if memory does not suffice for it, its halves are run, and less is asked for next time."""
+    begin = getattr(model, "begin", None) if getattr(model, "ahead", 0) else None
     try:
-        if getattr(model, "elsewhere", False) and (begin := getattr(model, "begin", None)) is not None:
-            begun: Callable[[], list[Any]] = begin(rows)
-            return begun
-        found = model.run(rows)
-        return lambda: found
+        begun: Callable[[], list[Any]] = begin(rows) if begin is not None else partial(model.run, rows)
     except Exception as problem:  # torch and onnxruntime have each their own class for this
-        if not _is_out_of_memory(problem):
-            raise
+        found = _in_halves(model, rows, problem)
+        return lambda: found
+
+    def wait() -> list[Any]:
+        try:
+            return begun()
+        except Exception as problem:
+            return _in_halves(model, rows, problem)
+
+    return wait
+
+
+def _in_halves(model: Model, rows: Sequence[Row], problem: Exception) -> list[Any]:
+    """The results of rows for which memory did not suffice together."""
+    if not _is_out_of_memory(problem):
+        raise problem
     if len(rows) == 1:
         size = len(rows[0].prefix) + len(rows[0].ids)
         raise TurnwiseError(f"not enough memory to run a model on one text of {size} tokens")
     model.budget = max(1, model.budget // 2)
     half = len(rows) // 2
-    first, second = begin_rows(model, rows[:half]), begin_rows(model, rows[half:])
-    return lambda: first() + second()
+    return [result for part in (rows[:half], rows[half:]) for result in begin_rows(model, part)()]
 
 
 def _is_out_of_memory(problem: Exception) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.table import Table
-from turnwise.models.tasks import CPU_BUDGET, CausalModel, ClassifierModel, EncoderModel, MaskedModel
+from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
+from turnwise.models.text_model import CPU_BUDGET
 from turnwise.models.tokens import Tokens, read_tokenizer
 
 if TYPE_CHECKING:
@@ -91,18 +93,27 @@ class Pack:
         if entry.tokenizer is None:
             raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
         tokens = Tokens(self._tokenizer(entry.tokenizer), entry.max_length, entry.window, entry.begin)
-        session = self._session(entry)
-        budget = max(CPU_BUDGET, thread_count() * CPU_BUDGET // 4)
+        session, threads = self._session(entry), thread_count()
         if entry.kind == "recurrent":
-            return self._open_recurrent(entry, networks.OnnxEncoder(session), tokens, fingerprint, budget)
+            # It takes one batch at a time, so the encoder shares each out.
+            network = networks.OnnxEncoder(session, self._pool)
+            return self._open_recurrent(entry, network, tokens, fingerprint, 4 * threads * CPU_BUDGET)
+        # Twice as many as there are threads: none waits while results are used.
+        facts: dict[str, Any] = {"tokens": tokens, "fingerprint": fingerprint, "ahead": 2 * threads, "pool": self._pool}
         if entry.kind == "encoder":
-            return EncoderModel(networks.OnnxEncoder(session), tokens, fingerprint, budget)
+            return EncoderModel(networks.OnnxEncoder(session), **facts)
         if entry.kind == "masked-lm":
-            return MaskedModel(networks.OnnxMaskedLM(session), tokens, fingerprint, budget)
+            return MaskedModel(networks.OnnxMaskedLM(session), **facts)
         if entry.kind == "causal-lm":
-            return CausalModel(networks.OnnxCausalLM(session), tokens, fingerprint, budget)
-        classifier = networks.OnnxClassifier(session, entry.head or "", entry.labels)
-        return ClassifierModel(classifier, tokens, fingerprint, budget)
+            return CausalModel(networks.OnnxCausalLM(session), **facts)
+        return ClassifierModel(networks.OnnxClassifier(session, entry.head or "", entry.labels), **facts)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads that batches run in, each batch in one: they never wait for each other as parts of one would."""
+        from turnwise.models.onnx.session import thread_count
+
+        return ThreadPoolExecutor(thread_count(), "turnwise")
 
     def _open_recurrent(
         self, entry: RoleEntry, network: Encoder, tokens: Tokens, fingerprint: str, budget: int

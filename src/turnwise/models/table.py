@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.models.protocols import Floats, Lookup, Row
-from turnwise.models.tasks import CPU_BUDGET
+from turnwise.models.text_model import CPU_BUDGET
 
 
 @dataclass

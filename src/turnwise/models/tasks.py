@@ -26,48 +26,16 @@ from turnwise.models.protocols import (
     Row,
     TokenScores,
 )
-from turnwise.models.tokens import Tokens, rectangle
+from turnwise.models.text_model import CPU_BUDGET as CPU_BUDGET
+from turnwise.models.text_model import TextModel
+from turnwise.models.tokens import rectangle
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Small batches waste least on padding and stay in the cache; more of them keep many cores busy (see Pack).
-CPU_BUDGET = 512
 _NOTHING = TokenScores((), ())
 # The groups of a masked language model's rows: their places are masked, or stay as they are.
 MASKED, PLAIN = 0, 1
-
-
-@dataclass
-class TextModel:
-    """What all of them share. `elsewhere` says that the network works on while this process does other things."""
-
-    network: Any
-    tokens: Tokens
-    fingerprint: str
-    budget: int = CPU_BUDGET
-    elsewhere: bool = False
-
-    def read_ahead(self, requests: Iterable[Any]) -> None:
-        """Read the texts of requests whose rows are about to be asked for."""
-        self.tokens.read_ahead(text for request in requests for text in (request.text, request.pair) if text)
-
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
-        """Start on rows of one group; what comes back waits for their results."""
-        raise NotImplementedError
-
-    def run(self, rows: Sequence[Row]) -> list[Any]:
-        """One result per row."""
-        return self.begin(rows)()
-
-    def _later(self, method: str, *arguments: Any) -> Callable[[], Floats]:
-        """What a method of the network gives; begun, and not waited for, where the network can do that."""
-        begin = getattr(self.network, f"begin_{method}", None)
-        if begin is not None:
-            waits: Callable[[], Floats] = begin(*arguments)
-            return waits
-        found: Floats = getattr(self.network, method)(*arguments)
-        return lambda: found
 
 
 @dataclass
@@ -83,7 +51,7 @@ class EncoderModel(TextModel):
         places = tuple(i for i, token in enumerate(ids) if token not in self.tokens.special)
         return [Row(ids, tuple(encoding.type_ids), places, group=request.layer)]
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The hidden states of each row, without padding."""
         hidden = self._later("hidden", _batch(rows), rows[0].group)
         return lambda: [states[: len(row.ids)] for states, row in zip(hidden(), rows, strict=True)]
@@ -140,7 +108,7 @@ class MaskedModel(TextModel):
         special = self.tokens.special
         return tuple(place for place, token in enumerate(encoding.ids) if token not in special and inside(place))
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The log-probabilities of the tokens at each row's places."""
         batch, sizes = _batch(rows), [len(row.places) for row in rows]
         numbers = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
@@ -195,7 +163,7 @@ class CausalModel(TextModel):
             return []
         return [Row((context[-1], *response[:-1]), wanted=tuple(response), prefix=tuple(context[:-1]))]
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The log-probabilities of each row's wanted tokens."""
         places: dict[tuple[int, ...], int] = {}
         source = np.array([places.setdefault(row.prefix, len(places)) for row in rows], dtype=np.int64)
@@ -219,7 +187,7 @@ class ClassifierModel(TextModel):
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         return [Row(tuple(encoding.ids), tuple(encoding.type_ids))]
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The probabilities of each row's labels."""
         logits = self._later("logits", _batch(rows))
         return lambda: softmax(logits()).tolist()

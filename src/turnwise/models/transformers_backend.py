@@ -25,7 +25,8 @@ CLASSES = {
     "classifier": "AutoModelForSequenceClassification",
 }
 # Tokens of a batch: enough that no kernel is over before the next is sent.
-GPU_BUDGET = 131_072
+# Batches are on their way while the results of an earlier one are used.
+GPU_BUDGET, GPU_AHEAD = 131_072, 2
 OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert"}
 
 
@@ -74,7 +75,7 @@ def open_transformers(
     tokens = _tokens(name, network.config, window)
     mark = f"{_identity(name, network.config)}|{kind}|{head}|{labels_of}|{window}|{dtype}"
     fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
-    budget: dict[str, Any] = {"budget": GPU_BUDGET, "elsewhere": True} if where == "cuda" else {}
+    budget: dict[str, Any] = {"budget": GPU_BUDGET, "ahead": GPU_AHEAD} if where == "cuda" else {}
     models: dict[str, Any] = {
         "encoder": EncoderModel,
         "masked-lm": MaskedModel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,20 +10,24 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
+from turnwise.models.text_model import CPU_BUDGET
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from onnxruntime import InferenceSession
 
 BLOCKED = np.float32(-1e9)
 # Each place takes a number for every word of the vocabulary, several times over; beyond these, halves run in turn.
-MOST_PLACES = 512
+MOST_PLACES = 256
 
 
 @dataclass
 class OnnxEncoder:
-    """Hidden states of any layer."""
+    """Hidden states of any layer. Given a pool of threads, the rows of a batch are shared out among them."""
 
     session: InferenceSession
+    pool: ThreadPoolExecutor | None = None
 
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """See `Encoder`."""
@@ -35,8 +39,13 @@ class OnnxEncoder:
         for layer in wanted:
             if not -len(layers) <= layer < len(layers):
                 raise TurnwiseError(f"this encoder has layers 0 to {len(layers) - 1}; layer {layer} was asked for")
-        states: list[Floats] = self.session.run([layers[layer] for layer in wanted], _inputs(batch))
-        return states
+        names = [layers[layer] for layer in wanted]
+        if self.pool is None:
+            states: list[Floats] = self.session.run(names, _inputs(batch))
+            return states
+        parts = [self.pool.submit(self.session.run, names, _inputs(part)) for part in _shared_out(batch)]
+        found = [part.result() for part in parts]
+        return [np.concatenate([_widened(part[i], batch) for part in found]) for i in range(len(names))]
 
 
 @dataclass
@@ -126,6 +135,21 @@ class OnnxCausalLM:
             "places": places,
             "wanted": wanted,
         }
+
+
+def _shared_out(batch: Batch) -> Iterator[Batch]:
+    """Parts of about as many tokens as one thread takes at a time, none wider than its longest row."""
+    lengths = batch.mask.sum(axis=1)
+    start = 0
+    while start < len(lengths):
+        count = max(1, CPU_BUDGET // max(1, int(lengths[start])))
+        width = int(lengths[start : start + count].max())
+        yield Batch(*(of[start : start + count, :width] for of in (batch.ids, batch.mask, batch.types)))
+        start += count
+
+
+def _widened(states: Floats, batch: Batch) -> Floats:
+    return np.pad(states, ((0, 0), (0, batch.ids.shape[1] - states.shape[1]), (0, 0)))
 
 
 def _part(batch: Batch, rows: slice) -> Batch:

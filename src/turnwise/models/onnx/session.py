@@ -41,7 +41,8 @@ def open_session(
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = thread_count()
+    # Threads take a batch each. Within one they would wait for each other at every step of a small network.
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
     # The runtime would otherwise trade fp32 products for ones that round their inputs; scores must not depend on it.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
