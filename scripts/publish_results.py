@@ -1,7 +1,7 @@
 """Put what `turnwise reproduce` wrote among the pages: `python scripts/publish_results.py OUT`.
 
-Copies Markdown, JSON and figures into docs/results/reproduce; the HTML pages and what the command keeps to go on with
-stay where they are.
+Copies Markdown, JSON and figures of the papers that were run into docs/results/reproduce, in place of what was there of
+them; pages of other papers stay. The HTML pages, and what the command keeps to go on with, stay in OUT.
 """
 
 from __future__ import annotations
@@ -13,16 +13,26 @@ from pathlib import Path
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "reproduce"
 
 
+def publish(source: Path, target: Path = TARGET) -> list[str]:
+    """Replace the pages by those of the run, and say which."""
+    names = sorted(page.stem for page in source.glob("*.md"))
+    (target / "figures").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        for old in (target / "figures").glob(f"{name}-*.svg"):
+            old.unlink()
+        for pattern in (f"{name}.md", f"{name}.json", f"figures/{name}-*.svg"):
+            for file in sorted(source.glob(pattern)):
+                shutil.copyfile(file, target / file.relative_to(source))
+    return names
+
+
 def main() -> None:
-    """Replace the pages by those of the run."""
+    """Publish the folder that is named on the command line."""
     source = Path(sys.argv[1])
-    if not any(source.glob("*.md")):
+    names = publish(source)
+    if not names:
         sys.exit(f"{source}: no pages; run 'turnwise reproduce all --out {source}' first")
-    shutil.rmtree(TARGET, ignore_errors=True)
-    (TARGET / "figures").mkdir(parents=True)
-    for pattern in ("*.md", "*.json", "figures/*.svg"):
-        for file in sorted(source.glob(pattern)):
-            shutil.copyfile(file, TARGET / file.relative_to(source))
+    sys.stdout.write(f"published: {', '.join(names)}\n")
 
 
 if __name__ == "__main__":

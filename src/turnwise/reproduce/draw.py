@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 WIDTH, HEIGHT = 420, 260
+LONG_NAME, MOST_ABREAST = 24, 6
 
 
 def chart(figure: Figure) -> alt.TopLevelMixin:
@@ -23,7 +24,9 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     groups = list(dict.fromkeys(str(row["group"]) for row in rows))
     colours = [light(name) for name in SYSTEMS]
     shades = [colours[place % len(colours)] for place in range(len(groups))]
-    look = alt.Legend(title=None, orient="top", columns=2, labelLimit=400) if len(groups) > 1 else None
+    # Long names stand one below the other, short ones in a line.
+    abreast = 1 if max(map(len, groups), default=0) > LONG_NAME else MOST_ABREAST
+    look = alt.Legend(title=None, orient="top", columns=abreast, labelLimit=400) if len(groups) > 1 else None
     colour = alt.Color("group:N", scale=alt.Scale(domain=groups, range=shades), legend=look)
     panelled = any("panel" in row for row in rows)
     base = alt.Chart() if panelled else alt.Chart(data_of(rows), width=WIDTH, height=HEIGHT)
@@ -32,7 +35,7 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
         return styled(drawn)  # type: ignore[no-any-return]
     sized = alt.layer(drawn, data=data_of(rows)).properties(width=WIDTH // 2, height=HEIGHT * 3 // 4)
     named = list(dict.fromkeys(row["panel"] for row in rows))
-    faceted = sized.facet(alt.Facet("panel:N", sort=named, title=None), columns=3)
+    faceted = sized.facet(alt.Facet("panel:N", sort=named, title=None), columns=2 if len(named) in (2, 4) else 3)
     if figure.look != "bars":  # bars are dodged by a scale that panels must share
         faceted = faceted.resolve_scale(x="independent", y="independent" if figure.look == "points" else "shared")
     return styled(faceted)  # type: ignore[no-any-return]

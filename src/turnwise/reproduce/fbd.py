@@ -10,7 +10,9 @@ from typing import Any
 
 from turnwise.dialogue import mean_rating
 from turnwise.errors import TurnwiseError
+from turnwise.reproduce import fbd_words
 from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.fbd_words import words_spearman
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
@@ -129,7 +131,8 @@ def _both(room: Room, corpus: str, file: Path, qualities: Mapping[str, str]) -> 
     """Correlations as the paper prints them, and with their signs."""
     signed = correlations(room, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
     cells = {}
-    for key, ours in signed.items():
+    # Spearman comes first in the paper's tables, and so it does in what is ours alone.
+    for key, ours in sorted(signed.items(), key=lambda item: item[0].statistic != "spearman"):
         size = None if ours.value is None else abs(ours.value)
         cells[key] = Ours(size, n=ours.n, how=ours.how, why_not=ours.why_not, notes=ours.notes)
         cells[key._replace(statistic=f"{key.statistic}, signed")] = ours
@@ -169,7 +172,8 @@ def system_points(room: Room) -> list[dict[str, Any]]:
         raise TurnwiseError(why)
     rows = []
     for corpus, (file, quality) in CORPORA.items():
-        values = {one.system: one.value for one in room.scored(file, ["fbd"]).system_values}
+        result = room.evaluated(room.corpus(file), ["fbd"], intervals=False)
+        values = {one.system: one.value for one in result.system_values}
         rated: dict[str, list[float]] = {}
         for one in room.examples(file):
             if (mean := mean_rating(one.ratings.get(quality, ()))) is not None:
@@ -194,6 +198,9 @@ def encoder_bars(room: Room) -> list[dict[str, Any]]:
             row = found.get((request, "system", quality))
             if row is not None and row.spearman is not None:
                 rows.append({"x": corpus, "y": -row.spearman, "group": name})
+        by_words = words_spearman(room, file, quality) if fbd_words.ROLE in room.roles else None
+        if by_words is not None:
+            rows.append({"x": corpus, "y": -by_words, "group": fbd_words.NAME})
     return rows
 
 
@@ -215,7 +222,7 @@ PAPER = Paper(
         FigureSpec("fbd", "Fig. 1", "distance and rating of every system", "points", "fbd", "mean rating",
                    system_points, notes=("One panel for each corpus, one point for each system; lower is better.",)),
         FigureSpec("fbd", "Fig. 2", "which encoder", "bars", "corpus", "Spearman, sign turned", encoder_bars,
-                   notes=("FBD by several encoders, layers and poolings of the models in use.",)),
+                   notes=("FBD by several encoders, layers and poolings of the models in use, and by word vectors.",)),
     ),
     notes=("Published numbers come from the released code, which squares the distance of the means; so does "
            "`fbd:released`.",),

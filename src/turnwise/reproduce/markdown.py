@@ -17,12 +17,16 @@ READING = (
 def paper_page(found: Reproduced, about: str) -> str:
     """The page of a paper."""
     paper = found.paper
-    blocks = [f"# {paper.title}", about, READING, *paper.notes]
-    published, filled, same = found.counts()
-    if published:
-        blocks.append(f"Of {published:,} published numbers {filled:,} are computed here; {same:,} come out the same.")
+    blocks = [f"# {paper.title}", about, READING, *paper.notes, *counted(found)]
     blocks += [_block(made) for made in found.made]
     return "\n\n".join(blocks) + "\n"
+
+
+def counted(found: Reproduced) -> list[str]:
+    """How many published numbers there are and what became of them, where there are any."""
+    published, filled, same = found.counts()
+    line = f"Of {published:,} published numbers {filled:,} are computed here; {same:,} come out the same."
+    return [line] if published else []
 
 
 def index_page(found: Sequence[Reproduced], about: str) -> str:

@@ -101,7 +101,7 @@ def along(room: Room) -> list[dict[str, Any]]:
     rows = []
     for kind, pairs in shown.items():
         examples = [{"context": list(context), "response": response} for context, response in pairs]
-        judged = room.evaluated(examples, [metric]).judged
+        judged = room.evaluated(examples, [metric], intervals=False).judged
         rows += [
             {"panel": panel, "x": turn, "y": item.scores[metric].value, "group": kind}
             for (panel, turn), item in zip(labels, judged, strict=True)

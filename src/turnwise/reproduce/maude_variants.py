@@ -25,8 +25,8 @@ CORRUPTIONS: Mapping[str, Callable[[str, Random], str]] = {
     "Word Repeat": word_repeat,
 }
 KINDS = (TRUE, REWORDED, WRITTEN, RANDOM, RANDOM_WRITTEN, *CORRUPTIONS)
-# Samples: all the models together take some fifty milliseconds for a pair. What is compared differs by far more than the
-# error of such a mean, which is shown beside it.
+# Samples: all the models together take some fifty milliseconds for a pair. What is compared differs by far more than
+# the error of such a mean, which is shown beside it.
 DIALOGUES, REPLIES = 50, 50
 ZERO_SHOT_DIALOGUES = 40
 
@@ -107,7 +107,7 @@ def spread(room: Room, answers: Answers, requests: Sequence[str]) -> dict[str, S
     # Responses to a context come one after the other, while what was read of it is still remembered.
     rows = sorted((one, kind) for kind, some in answers.items() for one in some)
     examples = [{"context": list(one.context), "response": one.response, "system": kind} for one, kind in rows]
-    judged = room.evaluated(examples, requests).judged
+    judged = room.evaluated(examples, requests, intervals=False).judged
     found: dict[str, Spread] = {}
     for request in requests:
         scores: dict[str, Scores] = {}

@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnwise.reproduce.cells import Figure, Made, Table, to_record
 from turnwise.reproduce.draw import chart
 from turnwise.reproduce.grid import grid
-from turnwise.reproduce.markdown import READING, index_page, paper_page
+from turnwise.reproduce.markdown import READING, counted, index_page, paper_page
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.run import Reproduced, file_name, label
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 
 def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path]:
@@ -69,7 +72,7 @@ def _svg(figure: Figure, out: Path) -> str:
 
 
 def _html(one: Reproduced, said: str, drawings: dict[str, str]) -> str:
-    lines = [said, READING.replace("*", ""), *one.paper.notes]
+    lines = [said, READING.replace("*", ""), *one.paper.notes, *counted(one)]
     blocks = [_block(made, drawings) for made in one.made]
     return _render(one.paper.title, lines, blocks, [])
 
@@ -97,9 +100,19 @@ def _render(title: str, lines: Sequence[str], blocks: Sequence[Any], links: Sequ
     from turnwise.report import palette
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters["spoken"] = _spoken
     template = environment.from_string(files("turnwise.reproduce").joinpath("page.html.j2").read_text(encoding="utf-8"))
     colours = Markup(palette.stylesheet())  # noqa: S704 - our own
     return template.render(title=title, lines=lines, blocks=blocks, links=links, colours=colours)
+
+
+def _spoken(text: str) -> Markup:
+    """What stands between backticks in a remark, as code."""
+    from markupsafe import Markup
+
+    plain, code = Markup("{}"), Markup("<code>{}</code>")
+    parts = [(code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`"))]
+    return Markup("").join(parts)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,10 @@ PROBE = Example("Yes.", ("Hi!", "Tea?", "Is it?"), ("No.",), ("Tea is hot.",), g
 
 @dataclass
 class Room:
-    """`limit` takes so many contexts of each corpus: for a first look, and for tests."""
+    """`limit` takes so many contexts of each corpus: for a first look, and for tests.
+
+    `kept` is a folder where correlations are kept by all that they depend on, for other processes and later runs.
+    """
 
     data: Path
     work: Path
@@ -41,6 +45,7 @@ class Room:
     cache: str | None = None
     seed: int = 0
     limit: int | None = None
+    kept: Path | None = None
     _meta: dict[tuple[str, tuple[str, ...], str], Meta] = field(default_factory=dict)
     _agreed: dict[str, list[AgreementRow]] = field(default_factory=dict)
     _once: dict[str, Any] = field(default_factory=dict)
@@ -136,16 +141,28 @@ class Room:
         file = corpus if isinstance(corpus, Path) else self.corpus(corpus)
         known = {one: self._meta.get((str(file), (one, *exclude), level)) for one in dict.fromkeys(requests)}
         if fresh := [one for one, found in known.items() if found is None]:
-            # Left out before anything is scored: what is standardised over a corpus is so over what is correlated.
-            kept = self._without(file, exclude) if exclude else file
-            result = metaevaluate(
-                kept, fresh, level=level,  # type: ignore[arg-type]
-                seed=self.seed, models=self.models, device=self.device, cache=self.cache,
-            )  # fmt: skip
+            found = self._correlated(file, fresh, exclude, level)
             for one in fresh:
-                rows: Meta = {(r.metric, r.level, r.quality): r for r in result.rows if r.metric == one}
+                rows: Meta = {(r.metric, r.level, r.quality): r for r in found if r.metric == one}
                 self._meta[str(file), (one, *exclude), level] = known[one] = rows
         return {key: row for rows in known.values() if rows for key, row in rows.items()}
+
+    def _correlated(self, file: Path, requests: Sequence[str], exclude: Sequence[str], level: str) -> list[MetaRow]:
+        facts = [self.made_from, file.stem, _digest([file]), *requests, "", *exclude, level] if self.kept else []
+        place = self.kept / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]}.json" if self.kept else None
+        if place and (known := _rows_in(place)) is not None:
+            return known
+        # Left out before anything is scored: what is standardised over a corpus is so over what is correlated.
+        result = metaevaluate(
+            self._without(file, exclude) if exclude else file, requests, level=level,  # type: ignore[arg-type]
+            seed=self.seed, models=self.models, device=self.device, cache=self.cache,
+        )  # fmt: skip
+        if place:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            partial = place.with_name(f"{place.stem}.{os.getpid()}.partial")
+            partial.write_text(json.dumps([asdict(row) for row in result.rows]), encoding="utf-8")
+            partial.replace(place)
+        return result.rows
 
     def agreed(self, corpus: str | Path) -> list[AgreementRow]:
         """How far raters agree."""
@@ -162,11 +179,12 @@ class Room:
             self._results[key] = self.evaluated(file, requests)
         return self._results[key]
 
-    def evaluated(self, source: object, requests: Sequence[str]) -> Result:
+    def evaluated(self, source: object, requests: Sequence[str], *, intervals: bool = True) -> Result:
         """The scores of anything that the verb takes; they are not kept."""
         return evaluate(
-            source, list(requests), seed=self.seed, models=self.models, device=self.device, cache=self.cache
-        )
+            source, list(requests), seed=self.seed, models=self.models, device=self.device, cache=self.cache,
+            intervals=intervals,
+        )  # fmt: skip
 
     # --- what results depend on -----------------------------------------------------------------------------
 
@@ -185,6 +203,13 @@ class Room:
 
     def _files(self, room: str) -> Iterable[Path]:
         return (path for path in (self.data / room).rglob("*") if path.is_file())
+
+
+def _rows_in(place: Path) -> list[MetaRow] | None:
+    try:
+        return [MetaRow(**row) for row in json.loads(place.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce.cells import Made, Paper, Spec, Table, from_record, to_record
 from turnwise.reproduce.room import Room
+from turnwise.reproduce.together import pieces_of, processes_for, run_together
 
 Told = Callable[[str], None]
 ALL = "all"
@@ -53,17 +54,33 @@ def reproduce(
     wanted: Sequence[Paper], room: Room, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
 ) -> list[Reproduced]:
     """Make every table and figure, or take it from an earlier run on the same data, models and program."""
-    folder = out / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
+    room.kept = out / "kept"
+    missing = [spec for paper in wanted for spec in _specs(paper, only) if _kept(spec, room, out) is None]
+    pieces = pieces_of(missing)
+    count = processes_for(pieces, room)
+    if count > 1:
+        run_together(pieces, count, room, out, tell)
+    return make_tables(wanted, room, out, only=only, tell=tell)
+
+
+def make_tables(
+    wanted: Sequence[Paper], room: Room, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
+) -> list[Reproduced]:
+    """The same, in this process alone."""
     done = []
     for paper in wanted:
-        specs = [spec for spec in paper.specs if not only or spec.number in only]
         made = []
-        for spec in specs:
-            tell(f"{paper.name}: {label(spec)}")
-            made.append(_kept_or_made(spec, room, folder))
+        for spec in _specs(paper, only):
+            found = _kept(spec, room, out)
+            if found is None:
+                tell(f"{paper.name}: {label(spec)}")
+            made.append(found or _made(spec, room, out))
         done.append(Reproduced(paper, tuple(made)))
     return done
+
+
+def _specs(paper: Paper, only: Sequence[str]) -> list[Spec]:
+    return [spec for spec in paper.specs if not only or spec.number in only]
 
 
 def label(spec: Spec | Made) -> str:
@@ -86,16 +103,23 @@ def file_name(spec: Spec | Made) -> str:
     return f"{spec.paper}-{spec.number}".lower().replace(". ", "-").replace(" ", "-")
 
 
-def _kept_or_made(spec: Spec, room: Room, folder: Path) -> Made:
-    file = folder / f"{file_name(spec)}.json"
-    if file.is_file():
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            if record.pop("made_from") == room.made_from:
-                return from_record(record)
-        except (ValueError, KeyError, TypeError):
-            pass  # damaged, or of another version: it is made again
+def _file(spec: Spec, out: Path) -> Path:
+    return out / "tables" / f"{file_name(spec)}.json"
+
+
+def _kept(spec: Spec, room: Room, out: Path) -> Made | None:
+    """What an earlier run made; None where it is not there, damaged, or of other data or another version."""
+    try:
+        record = json.loads(_file(spec, out).read_text(encoding="utf-8"))
+        return from_record(record) if record.pop("made_from") == room.made_from else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _made(spec: Spec, room: Room, out: Path) -> Made:
     made = spec.made(room)
+    file = _file(spec, out)
+    file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps({"made_from": room.made_from, **to_record(made)}, indent=1) + "\n", encoding="utf-8")
     partial.replace(file)
