@@ -26,7 +26,11 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     shades = [colours[place % len(colours)] for place in range(len(groups))]
     # Long names stand one below the other, short ones in a line.
     abreast = 1 if max(map(len, groups), default=0) > LONG_NAME else MOST_ABREAST
-    look = alt.Legend(title=None, orient="top", columns=abreast, columnPadding=14, labelLimit=400) if len(groups) > 1 else None
+    look = (
+        alt.Legend(title=None, orient="top", columns=abreast, columnPadding=14, labelLimit=400)
+        if len(groups) > 1
+        else None
+    )
     colour = alt.Color("group:N", scale=alt.Scale(domain=groups, range=shades), legend=look)
     panelled = any("panel" in row for row in rows)
     base = alt.Chart() if panelled else alt.Chart(data_of(rows), width=WIDTH, height=HEIGHT)
