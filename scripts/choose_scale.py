@@ -1,4 +1,4 @@
-"""On which scale should the parts of `usr` be added, and is the whole as good as its parts? On training dialogues alone.
+"""Are the parts of `usr` added on the right scale, and is the whole as good as its parts? On training dialogues alone.
 
     python scripts/choose_defaults.py --data DATA_DIR --contexts 60 --seed 1 --only vup nup usr-dr-f usr-mlm \\
         --scores S.json
