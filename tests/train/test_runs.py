@@ -82,7 +82,8 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
     learning: dict[str, Any] = {"steps": 200, "learning_rate": 3e-3, "restyle": 0.0, "validate": 200}
     judge = run(room, "emotion", "judge", "llama", **learning)
     assert judge["held_out"]["emotion"]["accuracy"] > 0.9
-    student = run(room, "emotion", "taught", "bert", teacher=room / "judge", teacher_share=1.0, **learning)
+    taught: dict[str, Any] = {"teacher": room / "judge", "teacher_share": 1.0, "taught": 80}
+    student = run(room, "emotion", "taught", "bert", **taught, **learning)
     assert student["held_out"]["emotion"]["accuracy"] > 0.9
     assert student["teacher"]["base"] == "llama"
 

@@ -44,18 +44,22 @@ class Classification:
         self.tasks, self._config, self._encode = tasks, config, pairs_of(config.base, config)
         self._shares = [config.shares.get(task.name, 1.0) for task in tasks]
         self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
+        self._said: dict[str, Tensor] = {}
         self._teacher_encode = pairs_of(config.teacher, config) if teacher and config.teacher else None
 
     def batch(self, index: int) -> list[Batch]:
+        if self._config.taught:
+            # A large teacher is what costs time: batches come again, and what it said to them is remembered.
+            index %= self._config.taught
         rng = Random(f"{self._config.seed}:{index}")
         task = rng.choices(self.tasks, self._shares)[0]
         drawn = [task.draw(rng) for _ in range(self._config.batch)]
         chunks = list(encoded(drawn, self._encode, task.name, self._config.chunks))
         if self._teacher_encode:
-            for chunk in chunks:
+            for place, chunk in enumerate(chunks):
                 rows = [drawn[i] for i in chunk["order"]]
                 (seen,) = encoded(rows, self._teacher_encode, task.name, in_order=True)
-                chunk |= {f"teacher_{name}": seen[name] for name in READ}
+                chunk |= {"number": f"{index}:{place}"} | {f"teacher_{name}": seen[name] for name in READ}
         return chunks
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -64,10 +68,19 @@ class Classification:
         (teacher,) = self._teacher
         if teacher is None or batch["head"] not in teacher.heads:
             return loss
-        with torch.no_grad():
-            wanted = teacher(batch["head"], *(batch[f"teacher_{name}"] for name in READ)).float().log_softmax(-1)
+        wanted = self._answer(teacher, batch)
         distance = nn.functional.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
         return (1 - self._config.teacher_share) * loss + self._config.teacher_share * distance
+
+    @torch.no_grad()
+    def _answer(self, teacher: Classifier, batch: Batch) -> Tensor:
+        """What the teacher says to a chunk, in log-probabilities."""
+        known = self._said.get(batch["number"])
+        if known is None:
+            known = teacher(batch["head"], *(batch[f"teacher_{name}"] for name in READ)).float().log_softmax(-1)
+            if self._config.taught:
+                self._said[batch["number"]] = known
+        return known
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:

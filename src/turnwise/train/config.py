@@ -53,9 +53,11 @@ class Config:
     save_every: float = 120.0
     teacher: Path | None = None
     teacher_share: float = 0.7
+    taught: int | None = None
     keep_layers: int | None = None
     vocabulary: int | None = None
     four_bit: bool = False
+    compile: bool = False
     device: str = "auto"
 
     @classmethod

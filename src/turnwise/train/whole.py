@@ -87,6 +87,10 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     if config.teacher is not None:
         device, dtype = _beside(config)
         teacher = network.load_classifier(config.teacher, dtype).to(device)
+        if config.compile:
+            teacher.trunk.compile(dynamic=True)
+    if config.compile:
+        model.trunk.compile(dynamic=True)
     happened = fit(model, bert.Classification(learnt, config, teacher), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
