@@ -30,7 +30,7 @@ def replies_to(room: Room, contexts: Sequence[Sequence[str]]) -> list[str] | Non
     prompts = [prompt_text(context) for context in contexts]
     keys = [_key(fingerprint, prompt) for prompt in prompts]
     cache = open_cache(room.cache)
-    found = {key: _text(np.asarray(answer)) for key, answer in (cache.get(keys) if cache else {}).items()}
+    found = {key: _text(np.asarray(answer)) for key, answer in ({} if cache is None else cache.get(keys)).items()}
     if missing := {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in found}:
         model = source.model(ROLE)
         if not isinstance(model, CausalModel):
@@ -38,9 +38,9 @@ def replies_to(room: Room, contexts: Sequence[Sequence[str]]) -> list[str] | Non
         writer = Writer(model)
         for key, prompt in missing.items():
             found[key] = writer.sample(prompt, most=LONGEST_REPLY).text
-            if cache:
+            if cache is not None:
                 cache.put({key: _numbers(found[key])})
-    if cache:
+    if cache is not None:
         cache.close()
     return [found[key] for key in keys]
 
