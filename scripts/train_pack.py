@@ -5,13 +5,15 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     mlm       MiniLM's trunk as a masked language model on dialogues
     nup       response selection with the context and with the fact alone, from mlm
     vup       valid utterances, inference and emotion on one trunk, from mlm
-    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil from
+    judge     SmolLM2 with a pruned vocabulary and all heads of nup and vup, to distil those from
+    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
     clm       twelve of SmolLM2's layers, tuned on a four-bit grid
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
 stages may take together; each gets its share. --options changes a stage: it goes on from its own earlier result in
---bases with '{"nup": {"base": "nup"}}', and is distilled with '{"clm": {"base": "teacher", "teacher": "teacher"}}'.
+--bases with '{"nup": {"base": "nup"}}', and is distilled with '{"nup": {"teacher": "judge", "taught": 1000}}' or
+'{"clm": {"base": "teacher", "teacher": "teacher"}}'.
 --parts splits the trained weights, less the word table that all trunks share, into files of that many MB, for carrying
 them between machines; `join` puts them together again.
 """
@@ -58,6 +60,16 @@ STAGES: dict[str, dict[str, Any]] = {
         "chunks": 1,
         "corpus_weights": WEIGHTS,
     },
+    "judge": {
+        "objective": "nup+dr-f+vup+nli+emotion",
+        "base": "smollm2",
+        "share": 8.0,
+        "shares": {"nup": 0.5, "dr-f": 0.08, "vup": 0.12, "nli": 0.17, "emotion": 0.13},
+        "emotions_from": "dailydialog",
+        "batch": 256,
+        "validate": 1500,
+        "corpus_weights": WEIGHTS,
+    },
     "teacher": {"objective": "clm", "base": "smollm2", "share": 1.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
     "clm": {
         "objective": "clm",
@@ -84,7 +96,7 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
         if stage.get(role):
             stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
     files = [f for f in sorted(args.data.glob("train/*.xz")) if not f.name.startswith(LEFT_OUT)]
-    if name == "vup":
+    if "emotion" in stage["objective"]:
         # Its threshold is chosen on these dialogues, so they are kept for that.
         files = [file for file in files if not file.name.startswith("dailydialog_valid")]
         stage["pairs"] = [args.data / "nli" / f"{pairs}.jsonl" for pairs in PAIRS]
