@@ -5,6 +5,7 @@ Everything that takes long is kept in a working folder: sampled dialogues as JSO
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,6 +94,13 @@ class Room:
         model = self.pack.model(self.reading.role)
         assert isinstance(model, EncoderModel)
         return VectorStore(encode_with(UtteranceEncoder(model.network, model.tokens, self.reading)), name, self.work)
+
+    def own_store(self, folder: Path, reading: Reading) -> VectorStore:
+        """Vectors of the encoder in a folder, which learnt together with a head; kept under a name of its own."""
+        from turnwise.train.maude_trunk import encode_with_trunk
+
+        mark = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:8]
+        return VectorStore(encode_with_trunk(folder, reading, device=self.device), f"own-{mark}", self.work)
 
     @cached_property
     def writer(self) -> Writer:

@@ -30,6 +30,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.local import judge_examples
 from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
+from turnwise.models.export.maude import OWN
 from turnwise.models.maude import State, read_head
 from turnwise.train.maude import SETS, Options
 from turnwise.train.maude_data import CORRUPTIONS, Sampled
@@ -85,11 +86,15 @@ def deltas(asked: Asked, score: Score) -> dict[str, dict[str, float]]:
 
 
 def head_score(file: Path, room: Room) -> Score:
-    """How a trained head scores, read as a pack reads it, over the vectors that are kept in the working folder."""
-    head, _ = read_head(file.read_bytes(), str(file))
+    """How a trained head scores, read as a pack reads it, over the vectors that are kept in the working folder.
+
+    One that learnt together with its encoder reads that one's vectors.
+    """
+    head, reading = read_head(file.read_bytes(), str(file))
+    store = room.store if reading.role != OWN else room.own_store(file.parent, reading)
 
     def score(contexts: Sequence[Sequence[str]], responses: Sequence[str]) -> Values:
-        vectors, index = room.store.table(text for texts in (*contexts, responses) for text in texts)
+        vectors, index = store.table(text for texts in (*contexts, responses) for text in texts)
         projected, states = head.project(vectors), dict[tuple[str, ...], State]()
 
         def after(turns: tuple[str, ...]) -> State:

@@ -25,7 +25,9 @@ from typing import Any
 import torch
 from maude_corpora import CORPORA, Room
 
-from turnwise.models.export.maude import save_head
+from turnwise.models.export.maude import OWN, save_head
+from turnwise.models.heads_numpy import unpack_weights
+from turnwise.models.maude import header
 from turnwise.models.utterances import Reading
 from turnwise.train.heads import Recipe
 from turnwise.train.licences import licence_of
@@ -86,17 +88,28 @@ def train_head(
     out: Path,
     mode: str = "recommended",
     trunk: Trunk | None = None,
+    start: Path | None = None,
+    most: int | None = None,
 ) -> dict[str, Any]:
-    """Train a head, write it with its card, and return the card."""
-    kept, held = dialogues(room, corpora)
+    """Train a head, write it with its card, and return the card.
+
+    `start` is a folder to go on from, over its own encoder, as it was rounded, if it has one; `most` is how many
+    dialogues are learnt from, and validated on.
+    """
+    kept, held = (some[:most] for some in dialogues(room, corpora))
+    weights, own = None, None
+    if start is not None:
+        content = (start / "maude.safetensors").read_bytes()
+        weights, own = unpack_weights(content), start if header(content)["role"] == OWN else None
     unlike = room.unlike()
     everything = [*kept, *held, *(one for some in unlike.values() for one in some)]
     if options.frozen:
-        vectors, index = room.vectors(everything)
-        parts = len(room.reading.layers)
+        store = room.store if own is None else room.own_store(own, room.reading)
+        vectors, index = store.table(text for one in everything for text in one.texts())
         model, fitted = train(
-            kept, held, options, left(recipe), vectors=vectors, index=index, parts=parts, unlike=unlike
-        )
+            kept, held, options, left(recipe), vectors=vectors, index=index, parts=len(room.reading.layers),
+            unlike=unlike, start=weights,
+        )  # fmt: skip
     else:
         if trunk is None:
             raise SystemExit("error: an encoder that learns needs --trunk, a folder in the hub's layout")
@@ -111,13 +124,14 @@ def train_head(
         "decontaminated_against": "every file of human/ and test/",
         "paraphraser": room.paraphraser,
         "generated_by": f"causal-lm of {room.pack.name}, greedy",
-        "encoder": room.reading.role if options.frozen else "its own, trained with it",
+        "encoder": room.reading.role if options.frozen and own is None else "its own, trained with it",
         "options": options.record(),
         "training": fitted.record(),
+        "before": json.loads((start / "card.json").read_text(encoding="utf-8")) if start is not None else None,
         "held_out": fitted.found,
         "versions": {"torch": torch.__version__},
     }
-    save_head(model, room.reading, card, out)
+    save_head(model, room.reading, card, out, own)
     return card
 
 
@@ -133,6 +147,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, nargs="+", default=[3, 6], help="layers of the encoder that are read")
     parser.add_argument("--trunk", type=Path, help="folder of the encoder to train with the head, if frozen=false")
     parser.add_argument("--learning-layers", type=int, help="how many of its last layers learn; all when left out")
+    parser.add_argument("--start", type=Path, help="folder of a trained head to go on from, over its encoder as it is")
+    parser.add_argument("--dialogues", type=int, help="how many are learnt from, and validated on; all when left out")
     parser.add_argument("--corpora", choices=MIXES, default="both")
     parser.add_argument("--negatives", choices=SETS, default="all")
     parser.add_argument("--mode", choices=MODES, default="recommended")
@@ -150,7 +166,7 @@ def main() -> None:
     trunk = None if args.trunk is None else Trunk.open(args.trunk, reading, learning=args.learning_layers)
     steps = {} if trunk is None else TRUNK_RECIPE
     recipe = Recipe(**vars(RECIPE) | {"batch": BATCHES[args.corpora], "device": args.device, **steps} | args.recipe)
-    card = train_head(room, args.corpora, options, recipe, args.out, args.mode, trunk)
+    card = train_head(room, args.corpora, options, recipe, args.out, args.mode, trunk, args.start, args.dialogues)
     course = {key: card["training"][key] for key in ("loss", "kept", "epochs")}
     print(json.dumps({"head": args.out.name} | course | card["held_out"]))
 

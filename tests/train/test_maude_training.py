@@ -183,6 +183,58 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     assert found.answer(request, rows, found.run(rows))["next"] == pytest.approx(expected, abs=2e-3)
 
 
+def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.maude import save_head
+    from turnwise.models.utterances import Reading
+    from turnwise.models.verify import verify_pack
+    from turnwise.train.maude_trunk import Trunk
+
+    from . import tiny
+
+    folder, reading = tiny.bert(tmp_path / "bert"), Reading(layers=(0, 1))
+    trunk, training = Trunk.open(folder, reading), world(8, 1)
+    options = Options(**SMALL, frozen=False, standardise=False, recent=(0.0,))
+    model, _ = train(training, training, options, Recipe(batch=4, epochs=1), encoder=trunk)
+    save_head(model, reading, {"form": "recommended"}, tmp_path / "own")
+    before = build_pack([folder], tmp_path / "before", name="p", licence="none")
+    after = build_pack([tmp_path / "own"], tmp_path / "after", name="p", licence="none", keep=tmp_path / "before")
+    assert after.manifest.role("maude").words == "words.bin"
+    assert after.manifest.role("maude").file == "maude.onnx"
+    assert after.manifest.files["words.bin"] == before.manifest.files["words.bin"]
+    assert after.manifest.fingerprint("encoder") == before.manifest.fingerprint("encoder")
+    assert {checked.role for checked in verify_pack(tmp_path / "after")} == {"encoder", "maude"}
+
+
+def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:
+    from turnwise.models.export.maude import save_head
+    from turnwise.models.heads_numpy import unpack_weights
+    from turnwise.models.utterances import Reading
+
+    training = world(30, 1)
+    vectors, index = vectors_of(training)
+    options, recipe = Options(**SMALL, recent=(0.0,)), Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
+    model, fitted = train(training, training, options, recipe, vectors=vectors, index=index)
+    save_head(model, Reading(layers=(1,)), {}, tmp_path)
+    weights = unpack_weights((tmp_path / "maude.safetensors").read_bytes())
+    still = Recipe(batch=8, epochs=1, learning_rate=0.0)
+    _, same = train(training, training, options, still, vectors=vectors, index=index, start=weights)
+    assert same.loss == pytest.approx(fitted.loss, abs=1e-4)
+    # An encoder that was rounded gives other vectors, to which the head can settle.
+    moved = vectors + np.random.default_rng(4).normal(0, 1, WIDTH).astype(np.float32)
+    _, off = train(training, training, options, still, vectors=moved, index=index, start=weights)
+    again = Recipe(batch=8, epochs=4, learning_rate=0.005)
+    _, settled = train(training, training, options, again, vectors=moved, index=index, start=weights)
+    assert off.loss > same.loss + 0.05
+    assert settled.loss < off.loss - 0.03
+    other = Options(**{**SMALL, "dense": 5}, recent=(0.0,))
+    with pytest.raises(TurnwiseError, match="another form"):
+        train(training, training, other, still, vectors=vectors, index=index, start=weights)
+    with pytest.raises(TurnwiseError, match="likeness"):
+        train(training, training, Options(**SMALL), still, vectors=vectors, index=index, start={})
+
+
 def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.models.utterances import Reading

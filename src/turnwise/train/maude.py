@@ -77,11 +77,13 @@ def train(
     encoder: Trunk | None = None,
     parts: int = 1,
     unlike: Mapping[str, Sequence[Sampled]] | None = None,
+    start: Mapping[str, Floats] | None = None,
 ) -> tuple[Maude, Fitted]:
     """A trained network, over vectors that are given, or with an encoder that learns with it.
 
     A batch of the recipe is that many dialogues, with all their turns. `parts` is how many layers' vectors lie side by
     side in each of those that are given. `unlike` are other dialogues, by corpus, that are only asked about at the end.
+    With `start`, the weights of a head that was saved, it goes on from there.
     """
     if options.frozen:
         if vectors is None:
@@ -96,6 +98,8 @@ def train(
         model = seeded(recipe.seed, lambda: Maude(inside.width, options, inside, inside.parts))
         encoder.halves = True
         encoder.prepare(text for one in (*training, *validation) for text in one.texts())
+    if start is not None:
+        model.resume(start)
     table = None if vectors is None else torch.from_numpy(vectors).to(recipe.device)
     drawn: dict[str, Any] = {"fresh": options.fresh, "seed": recipe.seed, "device": recipe.device}
     fitted = fit(

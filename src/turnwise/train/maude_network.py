@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from turnwise.errors import TurnwiseError
 from turnwise.models.maude_head import GAIN
 from turnwise.models.protocols import Floats
 from turnwise.train.maude_draws import Batch
@@ -55,6 +58,17 @@ class Maude(nn.Module):
             with torch.no_grad():
                 self.down.weight.copy_(torch.from_numpy(np.ascontiguousarray(chosen, dtype=np.float32)))
             self.down.weight.requires_grad_(False)
+
+    def resume(self, weights: Mapping[str, Floats]) -> None:
+        """Go on from a head that was saved; it has to be of these sizes, and to read likeness."""
+        if "centre" not in weights:
+            raise TurnwiseError("a head that reads no likeness does not say how its vectors were scaled; train it anew")
+        saved = {name: torch.from_numpy(np.array(value)) for name, value in weights.items() if name != "down.bias"}
+        saved["down.weight"] *= saved["scale"]
+        try:
+            self.load_state_dict(saved, strict=self.encoder is None)
+        except RuntimeError as problem:
+            raise TurnwiseError(f"the head to go on from is of another form ({problem})") from None
 
     def project(self, vectors: Tensor) -> Tensor:
         """Vectors in the smaller space, followed by their directions where likeness is asked for."""

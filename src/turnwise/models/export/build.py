@@ -59,7 +59,7 @@ class PackBuilder:
             raise TurnwiseError(f"{out}: there is a pack already; give another folder or remove it")
         out.mkdir(parents=True, exist_ok=True)
         self.roles: dict[str, dict[str, Any]] = {}
-        self._words: tuple[Floats, WordTable] | None = None
+        self._words: WordTable | None = None
 
     def _fineness_of(self, roles: Sequence[str]) -> float | None:
         if self._fineness is None:
@@ -154,14 +154,26 @@ class PackBuilder:
         """The shared table, if this trunk's words are those of the first one; its own table stays inside otherwise."""
         words = trunk_weights(weights)["embeddings.word_embeddings.weight"]
         if self._words is None:
+            self._words = self._kept_words()
+        if self._words is None:
             fineness = (self._fineness or {}).get("words", DEFAULT_FINENESS)
             table = WordTable("words.bin", *quantise(words, fineness))
             (self.out / table.file).write_bytes(table.numbers.tobytes() + table.scales.astype("<f4").tobytes())
-            self._words = (words, table)
-        reference, shared = self._words
-        # Checkpoints keep halves, so the same table may differ in the eleventh bit.
-        same = reference.shape == words.shape and np.allclose(reference, words, rtol=1e-3, atol=1e-5)
-        return shared if same else None
+            self._words = table
+        table = self._words
+        # Checkpoints keep halves, so the same table may differ in the eleventh bit; one that is kept is rounded.
+        same = table.numbers.shape == words.shape and np.abs(words / table.scales[:, None] - table.numbers).max() < 0.6
+        return table if same else None
+
+    def _kept_words(self) -> WordTable | None:
+        """The table of roles that came from another pack, which a trunk that is added to them shares."""
+        for entry in self.roles.values():
+            if entry.get("words"):
+                (rows, width), content = entry["words_shape"], (self.out / entry["words"]).read_bytes()
+                numbers = np.frombuffer(content, np.int8, rows * width).reshape(rows, width)
+                scales = np.frombuffer(content, "<f4", offset=rows * width)
+                return WordTable(entry["words"], numbers, scales)
+        return None
 
     def _tokenizer(self, folder: Path) -> str:
         content = (folder / "tokenizer.json").read_bytes()
@@ -194,7 +206,7 @@ class PackBuilder:
         from turnwise.models.tasks import EncoderModel
 
         entry = self.roles["encoder"]
-        table = self._words[1] if self._words and entry.get("words") else None
+        table = self._words if entry.get("words") else None
         shared: dict[str, npt.NDArray[Any]] | None = (
             {"words": table.numbers, "word_scales": table.scales[:, None]} if table else None
         )

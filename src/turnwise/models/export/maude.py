@@ -8,6 +8,7 @@ numbers with a scale for each row.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ FINENESS = 24
 OWN = "own"
 
 
-def save_head(model: Maude, reading: Reading, card: Mapping[str, Any], folder: Path) -> None:
-    """Write a trained head as a checkpoint."""
+def save_head(model: Maude, reading: Reading, card: Mapping[str, Any], folder: Path, own: Path | None = None) -> None:
+    """Write a trained head as a checkpoint; `own` is the folder of an encoder that learnt with it before."""
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,6 +47,10 @@ def save_head(model: Maude, reading: Reading, card: Mapping[str, Any], folder: P
     }
     if model.encoder is not None:
         _save_trunk(model.encoder, folder)
+        facts["role"] = OWN
+    if own is not None:
+        for name in ("model.safetensors", "config.json", "tokenizer.json"):
+            shutil.copyfile(own / name, folder / name)
         facts["role"] = OWN
     save_file(folded(model), folder / WEIGHTS, metadata=facts)
     (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
