@@ -3,9 +3,10 @@
     python -m benchmarks [--checkpoints DIR] [--count 110] [--rounds 2] [--out docs/results] [--quick] [--smoke]
 
 DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude), or is `bundled` for the bundled
-pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so. Writes speed.json and speed.md. --quick
-takes fewer texts, once each: a look at every figure in a third of the time. --smoke takes tiny networks and few texts,
-and fails where scores disagree: for correctness only, its times mean nothing.
+pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so.
+Writes speed.json and speed.md. --quick takes fewer texts, once each: a look at every figure in a third of the time.
+--smoke takes tiny networks and few texts, and fails where scores disagree: for correctness only; its times mean
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.checkpoints import MINI, TINY, make
 from benchmarks.gpu import peak
 from benchmarks.page import page
 from benchmarks.peers import beside_packages
-from benchmarks.sides import compared
+from benchmarks.sides import compared, packs
 from benchmarks.trained import write
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.session import thread_count
@@ -47,10 +48,12 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     torch.set_num_threads(threads)
     smoke, quick = bool(asked.smoke), bool(asked.quick)
     count, rounds = (22, 1) if smoke else (44, 1) if quick else (asked.count, asked.rounds)
-    if asked.checkpoints == BUNDLED:
-        checkpoints = write(load_pack(), scratch / "models")
+    shipped = load_pack() if asked.checkpoints == BUNDLED else None
+    if shipped is not None:
+        checkpoints = write(shipped, scratch / "models")
     else:
         checkpoints = asked.checkpoints or make(scratch / "models", TINY if smoke else MINI)
+    made = packs(checkpoints, scratch / "packs", shipped)
     # Measured between the parts, and the best counts: a machine may be busy for minutes.
     limits_seen = [peak("cpu")]
     found: dict[str, Any] = {
@@ -63,12 +66,13 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "absent": [name for name in PEERS if not find_spec(name)],
     }
     _say("side by side")
-    sides = compared(checkpoints, scratch / "packs", count, rounds)
+    sides = compared(checkpoints, made, scratch, count, rounds)
     _say("beside other packages")
-    sides += beside_packages(checkpoints, Pack(scratch / "packs" / "fp32"), scratch, count, rounds)
+    sides += beside_packages(checkpoints, made["fp32"], scratch, count, rounds)
     limits_seen.append(peak("cpu"))
     found["sides"] = [{**asdict(s), "ratio": s.ratio, "bar": s.bar, "agrees": s.agrees, "met": s.met} for s in sides]
-    pack = Pack(scratch / "packs" / "int8")
+    # As it is used without being told otherwise: computing in fp32.
+    pack = Pack(made["int8"].folder)
     _say("all metrics together")
     found["together"] = limits.together(pack, checkpoints, count)
     _say("from the cache")

@@ -17,8 +17,8 @@ SIDES = """
 
 *naive*: torch in fp32, one text at a time in the order given, one forward pass per masked token, the context read twice
 for every response, the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
-agree to 1e-3. *int8*: weights as a pack stores them, computed in fp32; scores are held against those of full precision
-by rank.
+agree to 1e-3. *int8*: a pack as it is shipped, computing in whole numbers (`--models NAME@int8`); scores are held
+against those of full precision by rank. A causal language model computes in fp32 either way.
 Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve.
 Other packages run in fp32 on the same weights, in batches: bert-score, the CrossEncoder of sentence-transformers on
 pairs of turns, and minicons for the likelihood of responses by a masked and of continuations by a causal model.
@@ -115,13 +115,18 @@ def _command(found: Mapping[str, Any]) -> str:
         for metrics, runs in found["command"].items()
         for run in runs
     ]
-    rates = [
-        f"{side['metric']} {1e6 / side['ours'] / 3600:,.1f} h" for side in found["sides"] if side["weights"] == "int8"
-    ]
+    rates = {
+        precision: ", ".join(
+            f"{side['metric']} {1e6 / side['ours'] / 3600:,.1f} h"
+            for side in found["sides"]
+            if side["weights"] == precision and side["against"] == "naive"
+        )
+        for precision in ("fp32", "int8")
+    }
     said = "\n## The command, and what a million turns cost\n\n" + _table(
         ("metrics", "rows", "s", "MiB at the peak"), rows
     )
-    return said + f"\n\nExtrapolated to a million turns on this machine: {', '.join(rates)}."
+    return said + (f"\n\nExtrapolated to a million turns on this machine: {rates['fp32']}; in int8 {rates['int8']}.")
 
 
 def _gpu(gpu: Mapping[str, Any] | None) -> str:

@@ -125,22 +125,23 @@ class Ours:
         return model
 
 
-def packs(checkpoints: Path, out: Path) -> dict[str, Pack]:
-    """Packs of the checkpoints: with their weights as they are, and as a pack is shipped."""
+def packs(checkpoints: Path, out: Path, shipped: Pack | None = None) -> dict[str, Pack]:
+    """Packs of the checkpoints: with their weights as they are, and as a pack is shipped, computing in int8.
+
+    Where the checkpoints were made of a shipped pack, that is the second one.
+    """
     folders = sorted(path for path in checkpoints.iterdir() if path.is_dir())
     # A head is added after the encoder that it reads.
     folders.sort(key=lambda folder: (folder / "maude.safetensors").is_file())
-    made = {"fp32": {"fineness": None}, "int8": {}}
-    return {
-        name: build_pack(folders, out / name, name=name, licence="none", **options)  # type: ignore[arg-type]
-        for name, options in made.items()
-    }
+    exact = build_pack(folders, out / "fp32", name="fp32", licence="none", fineness=None)
+    rounded = shipped or build_pack(folders, out / "int8", name="int8", licence="none")
+    return {"fp32": exact, "int8": Pack(rounded.folder, "int8")}
 
 
-def compared(checkpoints: Path, out: Path, count: int, rounds: int) -> list[Side]:
-    """Every metric by the naive way and by ours, at equal weights and with rounded ones."""
+def compared(checkpoints: Path, made: dict[str, Pack], out: Path, count: int, rounds: int) -> list[Side]:
+    """Every metric by the naive way and by ours, at equal weights and in whole numbers."""
     plain = CheckpointModels(checkpoints, "cpu")
-    ours = {weights: Ours(pack, checkpoints) for weights, pack in packs(checkpoints, out).items()}
+    ours = {weights: Ours(pack, checkpoints) for weights, pack in made.items()}
     # Dialogues of real length: that is where reading a conversation anew for each turn costs.
     turns, answers = every_turn(count, turns=12), several_responses(-(-count // 5))[:count]
     texts = {"usr-mlm": turns, "usr-dr-c": turns, "maude": turns, "coherence": answers}

@@ -59,9 +59,10 @@ def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> Non
     from benchmarks.trained import write
 
     from turnwise.models.checkpoints import CheckpointModels
+    from turnwise.models.pack import Pack
     from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood
 
-    pack = packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"]
+    pack = Pack(packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"].folder)
     plain = CheckpointModels(write(pack, tmp_path / "trained"), "cpu")
     first, second = "do you like tea", "yes I do"
     classified = [Classify(first, second, role=role) for role in ("nup", "dr-f", "maude")]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 BUNDLED = Path(__file__).parent / "packs"
 DEFAULT_PACK = "turnwise-mini"
+Precision = Literal["fp32", "int8"]
+# Between a pack and the precision that it should compute in, as in turnwise-mini@int8.
+AT = "@"
 
 
 class Pack:
-    """A pack on disk. Roles are opened when first asked for; every file is checked against its hash first."""
+    """A pack on disk. Roles are opened when first asked for; every file is checked against its hash first.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `precision` is that of its arithmetic: fp32, in which a text scores the same everywhere, or int8, which is faster.
+    """
+
+    def __init__(self, folder: Path, precision: Precision = "fp32") -> None:
+        self.folder, self.precision = folder, precision
         self.manifest: Manifest = read_manifest(folder)
         self._models: dict[str, Model] = {}
         self._sessions: dict[str, InferenceSession] = {}
@@ -52,12 +58,15 @@ class Pack:
     def model(self, role: str) -> Model:
         """The model of a role."""
         if role not in self._models:
-            self._models[role] = self._open(self.manifest.role(role), self.manifest.fingerprint(role))
+            self._models[role] = self._open(self.manifest.role(role), self.fingerprint(role))
         return self._models[role]
 
     def fingerprint(self, role: str) -> str:
         """What the model of a role will call itself."""
-        return self.manifest.fingerprint(role)
+        found = self.manifest.fingerprint(role)
+        # What has a tokenizer is computed; tables are the same in every precision.
+        computed = self.manifest.role(role).tokenizer is not None
+        return f"{found}-{self.precision}" if computed and self.precision != "fp32" else found
 
     def open_together(self, roles: Iterable[str]) -> None:
         """Open the files of several roles at a time: most of it is work that threads share."""
@@ -74,8 +83,9 @@ class Pack:
 
     def label(self, roles: Iterable[str]) -> str:
         """The pack and a hash of what answers for these roles: a name for scores that were made with them."""
-        prints = "".join(self.manifest.fingerprint(role) for role in sorted(roles))
-        return f"{self.name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
+        prints = "".join(map(self.fingerprint, sorted(roles)))
+        name = self.name if self.precision == "fp32" else f"{self.name}{AT}{self.precision}"
+        return f"{name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
 
     def _read(self, name: str) -> bytes:
         return read_checked(self.folder, name, self.manifest.files[name])
@@ -136,8 +146,12 @@ class Pack:
         from turnwise.models.onnx.session import open_session
 
         if entry.file not in self._sessions:
-            content, path = self._read(entry.file), str(self.folder / entry.file)
-            self._sessions[entry.file] = open_session(content, path, self._word_table(entry))
+            content, path, table = self._read(entry.file), str(self.folder / entry.file), self._word_table(entry)
+            if self.precision == "int8":
+                from turnwise.models.onnx.int8 import in_whole_numbers
+
+                content = in_whole_numbers(content, path, table)
+            self._sessions[entry.file] = open_session(content, path, table)
         return self._sessions[entry.file]
 
     def _word_table(self, entry: RoleEntry) -> Mapping[str, npt.NDArray[Any]]:
@@ -177,9 +191,17 @@ def bundled_packs() -> dict[str, Path]:
 
 
 def load_pack(where: str | Path | None = None) -> Pack:
-    """The pack in a folder, or the bundled one of this name; without either, the default pack."""
+    """The pack in a folder, or the bundled one of this name; without either, the default pack.
+
+    `@int8` after either has it compute in whole numbers.
+    """
     if where is not None and (Path(where) / MANIFEST).is_file():
         return Pack(Path(where))
+    plain, at, precision = str(where or "").rpartition(AT)
+    if at:
+        if precision not in get_args(Precision):
+            raise TurnwiseError(f"models '{where}': after {AT} comes {' or '.join(get_args(Precision))}")
+        return Pack(load_pack(plain or None).folder, cast(Precision, precision))
     name = DEFAULT_PACK if where is None else str(where)
     bundled = bundled_packs()
     if where is None and name not in bundled:

@@ -1,0 +1,189 @@
+"""Whole numbers in place of fractions: a graph's large products rewritten to multiply 8-bit numbers.
+
+Weights are rounded as a pack stores them, with a scale for each output. Each row of activations is divided by its own
+largest number and rounded to 255 steps, so that what a text is batched with cannot matter to it. Products of whole
+numbers are exact on every processor; only the rounding of activations loses anything. Norms, softmax and whatever a
+graph keeps in halves stay in single precision, and so does all of a causal language model, whose weights lie in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.errors import TurnwiseError
+from turnwise.models.export.storage import LARGEST, quantise
+
+if TYPE_CHECKING:
+    import onnx
+
+FUSED = "com.microsoft"
+# A product with fewer outputs takes no longer than rounding what goes into it, and is a head that decides everything.
+FEWEST_OUTPUTS = 16
+# GELU gives nothing below this, so that most steps can lie above zero, and this many below.
+LEAST_GELU, GELU_ZERO = -0.17, 32
+Array = npt.NDArray[Any]
+Matrix = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
+
+
+def in_whole_numbers(content: bytes, name: str, tables: Mapping[str, Array]) -> bytes:
+    """The rewritten graph. `tables` are constants that it leaves to another file."""
+    try:
+        import onnx
+    except ImportError:
+        raise TurnwiseError(f"{name}: to compute in int8 takes onnx as well: pip install 'turnwise[int8]'") from None
+    model = onnx.load_model_from_string(content)
+    if not any(node.op_type == "Attention" for node in model.graph.node):
+        return content
+    _Rewriter(model.graph, tables, signed=not _saturates()).rewrite()
+    rewritten: bytes = model.SerializeToString()
+    return rewritten
+
+
+class _Rewriter:
+    """Goes through the nodes in order and writes large products anew."""
+
+    def __init__(self, graph: onnx.GraphProto, tables: Mapping[str, Array], *, signed: bool) -> None:
+        self._graph, self._tables, self._signed = graph, tables, signed
+        self._stored = {one.name: one for one in graph.initializer}
+        self._made = {name: node for node in graph.node for name in node.output}
+        self._nodes: list[onnx.NodeProto] = []
+        self._rounded: dict[str, tuple[str, str, int]] = {}
+        self._count = 0
+
+    def rewrite(self) -> None:
+        """Replace attention's products and all other large ones; everything else stays as it is."""
+        for node in self._graph.node:
+            matrix = self._matrix(node.input[1]) if node.op_type in {"MatMul", "Attention"} else None
+            if matrix is not None and node.op_type == "Attention":
+                self._attention(node, *matrix)
+            elif matrix is not None:
+                self._product(node.input[0], *matrix, node.output[0])
+            else:
+                self._nodes.append(node)
+        del self._graph.node[:]
+        self._graph.node.extend(self._nodes)
+
+    def _matrix(self, name: str) -> Matrix | None:
+        """Whole numbers (in, out) and a scale for each output, where a value is a large matrix."""
+        node = self._made.get(name)
+        if node is None:
+            found = self._rounded_now(name)
+        elif node.op_type == "Transpose":
+            inner = self._factors(node.input[0])
+            found = None if inner is None else (inner[0].T, inner[1])
+        else:
+            found = self._factors(name)
+        if found is None or found[0].shape[1] < FEWEST_OUTPUTS:
+            return None
+        return np.ascontiguousarray(found[0]), found[1].reshape(-1).astype(np.float32)
+
+    def _rounded_now(self, name: str) -> tuple[Array, Array] | None:
+        """The numbers and scales of a matrix that is stored in full."""
+        weight = self._constant(name) if name in self._stored else None
+        if weight is None or weight.ndim != 2 or weight.dtype != np.float32:
+            return None
+        numbers, scales = quantise(weight.T, LARGEST)
+        return numbers.T, scales
+
+    def _factors(self, name: str) -> tuple[Array, Array] | None:
+        """The stored numbers and scales of a value that is their product."""
+        product = self._made.get(name)
+        cast = self._made.get(product.input[0]) if product is not None and product.op_type == "Mul" else None
+        if product is None or cast is None or cast.op_type != "Cast" or product.input[1] not in self._stored:
+            return None
+        numbers = self._constant(cast.input[0]) if cast.input[0] in self._stored else np.zeros(0)
+        return (numbers, self._constant(product.input[1])) if numbers.dtype == np.int8 and numbers.ndim == 2 else None
+
+    def _product(self, x: str, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32], output: str) -> None:
+        """x times a matrix."""
+        rounded, steps, zero = self._round(x)
+        inputs = [rounded, "", self._store(np.float32(1)), self._store(scales), self._store(np.uint8(zero))]
+        if self._signed:
+            inputs[1] = self._store(numbers)
+        else:
+            inputs[1] = self._store((numbers.astype(np.int16) + 128).astype(np.uint8))
+            inputs.append(self._store(np.uint8(128)))
+        product = self._add("MatMulIntegerToFloat", inputs, domain=FUSED)
+        self._add("Mul", [product, steps], output)
+
+    def _round(self, x: str) -> tuple[str, str, int]:
+        """The rows of x as whole numbers, the step that each was divided by, and the whole number that stands for 0."""
+        if x in self._rounded:
+            return self._rounded[x]
+        gelu = x in self._made and self._made[x].op_type == "Gelu"
+        zero, least = (GELU_ZERO, -LEAST_GELU / GELU_ZERO) if gelu else (128, 1e-12)
+        above = 255 - zero
+        last = self._store(np.array([-1], dtype=np.int64))
+        largest = self._add("ReduceMax", [x if gelu else self._add("Abs", [x]), last], keepdims=1)
+        steps = self._add(
+            "Max", [self._add("Mul", [largest, self._store(np.float32(1 / above))]), self._store(np.float32(least))]
+        )
+        # One row after the other, each with a step of its own, which the operator takes along its first axis.
+        flat = self._add("Flatten", [x], axis=-1)
+        shape, whole = self._add("Shape", [x]), self._add("Reshape", [steps, last])
+        zeros = self._add("Expand", [self._store(np.array([zero], dtype=np.uint8)), self._add("Shape", [whole])])
+        numbers = self._add("QuantizeLinear", [flat, whole, zeros], axis=0)
+        self._rounded[x] = self._add("Reshape", [numbers, shape]), steps, zero
+        return self._rounded[x]
+
+    def _attention(self, node: Any, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32]) -> None:
+        """Three products, of which attention is made as before."""
+        width = numbers.shape[1] // 3
+        parts = []
+        for start in range(0, 3 * width, width):
+            parts.append(self._name())
+            columns = np.ascontiguousarray(numbers[:, start : start + width])
+            self._product(node.input[0], columns, scales[start : start + width], parts[-1])
+        heads = next(one.i for one in node.attribute if one.name == "num_heads")
+        inputs = [*parts, node.input[2], node.input[3]]
+        self._add("MultiHeadAttention", inputs, node.output[0], domain=FUSED, num_heads=heads)
+
+    def _add(self, kind: str, inputs: list[str], output: str | None = None, domain: str = "", **attributes: Any) -> str:
+        from onnx import helper
+
+        output = output or self._name()
+        self._nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
+        return output
+
+    def _store(self, value: npt.ArrayLike) -> str:
+        from onnx import numpy_helper
+
+        name = self._name()
+        self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _constant(self, name: str) -> Array:
+        from onnx import numpy_helper
+
+        return self._tables[name] if name in self._tables else np.asarray(numpy_helper.to_array(self._stored[name]))
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"int8_{self._count}"
+
+
+def _saturates() -> bool:
+    """Whether this processor's products of unsigned and signed numbers lose what goes beyond 16 bits.
+
+    Some older ones do; unsigned weights are exact there, and slower.
+    """
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    depth = 64
+    weights = numpy_helper.from_array(np.full((depth, 16), LARGEST, dtype=np.int8), "weights")
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "weights"], ["y"])],
+        "trial",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, depth])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, 16])],
+        [weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": np.full((1, depth), 255, dtype=np.uint8)})[0]
+    return bool((found != 255 * LARGEST * depth).any())
