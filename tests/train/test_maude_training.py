@@ -185,8 +185,10 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
 
 def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
+    from turnwise.engine.run import answer_requests
     from turnwise.models.export.build import build_pack
     from turnwise.models.export.maude import save_head
+    from turnwise.models.protocols import Classify
     from turnwise.models.utterances import Reading
     from turnwise.models.verify import verify_pack
     from turnwise.train.maude_trunk import Trunk
@@ -205,6 +207,10 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     assert after.manifest.files["words.bin"] == before.manifest.files["words.bin"]
     assert after.manifest.fingerprint("encoder") == before.manifest.fingerprint("encoder")
     assert {checked.role for checked in verify_pack(tmp_path / "after")} == {"encoder", "maude"}
+    exact = build_pack([tmp_path / "own"], tmp_path / "exact", name="p", licence="none", fineness=None)
+    request = Classify("i like hot tea .\ndo you ?", "tea is good for you .", role="maude")
+    found, expected = (answer_requests([request], pack)[request]["next"] for pack in (after, exact))
+    assert found == pytest.approx(expected, abs=0.01)
 
 
 def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:

@@ -132,16 +132,17 @@ class PackBuilder:
         reading = encoder_of(folder)
         if reading != OWN and reading not in self.roles:
             raise TurnwiseError(f"{folder}: its head reads '{reading}', which the pack does not have; add it first")
+        # What a trunk learnt is as small as the steps of the others' rounding: it is rounded as finely as its head.
         fineness = None if self._fineness is None else self._fineness.get(role, RECURRENT_FINENESS)
         kept = ("file", "tokenizer", "max_length", "words", "words_shape")
-        entry = self._trunk(folder, role) if reading == OWN else self.roles[reading]
+        entry = self._trunk(folder, role, fineness) if reading == OWN else self.roles[reading]
         encoder = {key: value for key, value in entry.items() if key in kept}
         self.roles[role] = encoder | pack_head(folder, role, self.out, fineness)
 
-    def _trunk(self, folder: Path, role: str) -> dict[str, Any]:
+    def _trunk(self, folder: Path, role: str, fineness: float | None) -> dict[str, Any]:
         """Write the layers of a trunk that serves one head alone."""
         config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
-        file, fineness = f"{role}.onnx", self._fineness_of([role])
+        file = f"{role}.onnx"
         table = self._word_table(weights) if fineness is not None else None
         graph = Bert(weights, config, fineness, table)
         graph.add_layers()
