@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnwise.models.pack import load_pack
 from turnwise.models.protocols import Continuation, MaskedLikelihood, Window
-from turnwise.models.tokens import Tokens, lengths_within
+from turnwise.models.tokens import Tokens, lengths_within, rectangle
 
 sizes = st.integers(0, 60)
 bounds = st.none() | st.integers(0, 70)
@@ -56,6 +56,30 @@ def test_odd_text_is_read_all_the_same(checkpoints: dict[str, Path]) -> None:
     reader = tokens(checkpoints)
     for text in ("\ud800 tea", "", "\x00", "🎹" * 300, "[MASK] [SEP]"):
         assert len(reader.encode(text, text, None).ids) <= 96
+
+
+def test_texts_read_ahead_are_read_as_ever(checkpoints: dict[str, Path]) -> None:
+    reader, ahead = tokens(checkpoints), tokens(checkpoints)
+    texts = ["i like tea", "\ud800 tea", "why not", "i like tea", "", "café"]
+    ahead.read_ahead(texts)
+    # Cut short once, and asked for again, and more often than it was read.
+    short = Window(second=2)
+    for text in [*texts, *texts]:
+        for window in (short, None):
+            assert ahead.encode(text, None, window).ids == reader.encode(text, None, window).ids
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(1, 9), max_size=6).map(tuple), st.integers(1, 3)), max_size=6))
+def test_rows_are_laid_out_each_as_it_is(given_rows: list[tuple[tuple[int, ...], int]]) -> None:
+    rows = [row for row, times in given_rows for _ in range(times)]
+    types = [row[: len(row) // 2] for row in rows]
+    batch = rectangle(rows, types)
+    width = max(map(len, rows), default=0)
+    assert batch.ids.shape == batch.mask.shape == batch.types.shape == (len(rows), width)
+    for place, (row, kinds) in enumerate(zip(rows, types, strict=True)):
+        assert batch.ids[place].tolist() == [*row, *[0] * (width - len(row))]
+        assert batch.mask[place].tolist() == [1] * len(row) + [0] * (width - len(row))
+        assert batch.types[place].tolist() == [*kinds, *[0] * (width - len(kinds))]
 
 
 def test_spans_pick_the_tokens_to_mask(small_pack: Path) -> None:
