@@ -25,6 +25,8 @@ FUSED = "com.microsoft"
 FEWEST_OUTPUTS = 16
 # GELU gives nothing below this, so that most steps can lie above zero, and this many below.
 LEAST_GELU, GELU_ZERO = -0.17, 32
+# Queries, keys and values, in the order of attention's weights.
+KEYS = 1
 Array = npt.NDArray[Any]
 Matrix = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
 
@@ -135,14 +137,17 @@ class _Rewriter:
 
     def _attention(self, node: Any, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32]) -> None:
         """Three products, of which attention is made as before."""
-        width = numbers.shape[1] // 3
+        width, bias = numbers.shape[1] // 3, self._constant(node.input[2])
         parts = []
-        for start in range(0, 3 * width, width):
+        for part in range(3):
+            columns = slice(part * width, (part + 1) * width)
             parts.append(self._name())
-            columns = np.ascontiguousarray(numbers[:, start : start + width])
-            self._product(node.input[0], columns, scales[start : start + width], parts[-1])
+            self._product(node.input[0], np.ascontiguousarray(numbers[:, columns]), scales[columns], parts[-1])
+            # What is added to every key adds as much to all that a token is compared with, so softmax does not see it.
+            if part != KEYS:
+                parts[-1] = self._add("Add", [parts[-1], self._store(bias[columns])])
         heads = next(one.i for one in node.attribute if one.name == "num_heads")
-        inputs = [*parts, node.input[2], node.input[3]]
+        inputs = [*parts, "", node.input[3]]
         self._add("MultiHeadAttention", inputs, node.output[0], domain=FUSED, num_heads=heads)
 
     def _add(self, kind: str, inputs: list[str], output: str | None = None, domain: str = "", **attributes: Any) -> str:
