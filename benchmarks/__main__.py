@@ -6,7 +6,7 @@ DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, ma
 pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so.
 Writes speed.json and speed.md. --quick takes fewer texts, once each: a look at every figure in a third of the time.
 --smoke takes tiny networks and few texts, and fails where scores disagree: for correctness only; its times mean
-nothing.
+nothing. --page measures nothing and writes the page anew, with what benchmarks.gpu and benchmarks.huge have found since.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from turnwise.models.onnx.session import thread_count
 from turnwise.models.pack import Pack, bundled_packs, load_pack
 
 PEERS = ("bert_score", "sentence_transformers", "minicons")
-GPU = "speed-gpu.json"
+GPU, HUGE = "speed-gpu.json", "speed-huge.json"
 BUNDLED = Path("bundled")
 BEGAN = time.perf_counter()
 
@@ -106,16 +106,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--out", type=Path, default=Path("docs/results"))
     options.add_argument("--quick", action="store_true")
     options.add_argument("--smoke", action="store_true")
+    options.add_argument("--page", action="store_true")
     asked = options.parse_args(arguments)
     try:
-        with TemporaryDirectory() as folder:
-            found = measure(asked, Path(folder))
+        if asked.page:
+            found = json.loads((asked.out / "speed.json").read_text())
+        else:
+            with TemporaryDirectory() as folder:
+                found = measure(asked, Path(folder))
     except TurnwiseError as problem:
         sys.stderr.write(f"benchmarks: {problem}\n")
         return 2
-    # What was measured on a GPU stays: it is made elsewhere, by benchmarks.gpu.
-    gpu = asked.out / GPU
-    written = page(found, json.loads(gpu.read_text()) if gpu.is_file() else None)
+    # What was measured on a GPU, or of a huge file, stays: benchmarks.gpu and benchmarks.huge make it.
+    others = [json.loads(file.read_text()) if (file := asked.out / name).is_file() else None for name in (GPU, HUGE)]
+    written = page(found, *others)
     print(written)
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "speed.json").write_text(json.dumps(found, indent=1) + "\n")

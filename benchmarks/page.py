@@ -26,8 +26,8 @@ pairs of turns, and minicons for the likelihood of responses by a masked and of 
 MARKS = {True: "yes", False: "**no**"}
 
 
-def page(found: Mapping[str, Any], gpu: Mapping[str, Any] | None = None) -> str:
-    """The whole page."""
+def page(found: Mapping[str, Any], gpu: Mapping[str, Any] | None = None, huge: Mapping[str, Any] | None = None) -> str:
+    """The whole page; what was measured elsewhere or takes an hour comes from runs of its own."""
     machine = found["machine"]
     parts = [
         HEAD.format(
@@ -43,6 +43,7 @@ def page(found: Mapping[str, Any], gpu: Mapping[str, Any] | None = None) -> str:
         _ours(found),
         _growth(found),
         _command(found),
+        _huge(huge),
         _gpu(gpu),
     ]
     return "\n".join(filter(None, parts)).rstrip() + "\n"
@@ -127,6 +128,25 @@ def _command(found: Mapping[str, Any]) -> str:
         ("metrics", "rows", "s", "MiB at the peak"), rows
     )
     return said + (f"\n\nExtrapolated to a million turns on this machine: {rates['fp32']}; in int8 {rates['int8']}.")
+
+
+def _huge(huge: Mapping[str, Any] | None) -> str:
+    if huge is None:
+        return ""
+    rows = [
+        (
+            f"{run['rows']:,}",
+            f"{run['megabytes']:,}",
+            f"{run['rows'] / run['seconds']:,.0f}",
+            f"{run['mib']:,.0f}",
+        )
+        for run in huge["runs"]
+    ]
+    most = max(huge["runs"], key=lambda run: run["rows"])
+    command = f"python -m benchmarks.huge --rows {most['rows']} --out docs/results/speed-huge.json"
+    said = f"`{command}`: `{huge['metrics']}` metrics" + (f", {huge['note']}" if huge["note"] else "")
+    bar = f" (bar 1 GB: {MARKS[most['mib'] * 2**20 < 1e9]})."
+    return f"\n## Huge files\n\n{said}{bar}\n\n" + _table(("rows", "MB", "rows a second", "MiB at the peak"), rows)
 
 
 def _gpu(gpu: Mapping[str, Any] | None) -> str:

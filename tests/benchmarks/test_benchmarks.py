@@ -75,3 +75,17 @@ def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> Non
             values = getattr(answer, "log_probs", answer.values() if isinstance(answer, dict) else answer)
             found.append(list(values))
         assert found[0] == pytest.approx(found[1], abs=1e-4), request
+
+
+def test_the_page_shows_what_other_runs_found(tmp_path: Path) -> None:
+    found = Path(__file__).parents[2] / "docs" / "results" / "speed.json"
+    (tmp_path / "speed.json").write_bytes(found.read_bytes())
+    huge = {"metrics": "classic", "note": "", "runs": [{"rows": 5_000_000, "megabytes": 9, "seconds": 2.0, "mib": 7.0}]}
+    (tmp_path / "speed-huge.json").write_text(json.dumps(huge))
+    one = {"examples_per_second": 5.0, "tokens_per_second": 50.0, "tflops": 1.0, "tflops_alone": 2.0}
+    board = {"device": "a GPU", "peak_tflops": 10.0, "checkpoints": "random", "sizes": {"mini": {"usr": one}}}
+    (tmp_path / "speed-gpu.json").write_text(json.dumps(board))
+    assert main(["--page", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "speed.md").read_text()
+    assert "| 5,000,000 | 9 | 2,500,000 | 7 |" in page
+    assert "| mini | usr | 5 | 50 | 1.0 | 10.0% | 2.0 |" in page
