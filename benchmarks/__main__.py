@@ -6,7 +6,7 @@ DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, ma
 pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so.
 Writes speed.json and speed.md. --quick takes fewer texts, once each: a look at every figure in a third of the time.
 --smoke takes tiny networks and few texts, and fails where scores disagree: for correctness only; its times mean
-nothing. --page measures nothing and writes the page anew, with what benchmarks.gpu and benchmarks.huge have found since.
+nothing. --page measures nothing and writes the page anew, with what benchmarks.gpu and benchmarks.huge found since.
 """
 
 from __future__ import annotations
