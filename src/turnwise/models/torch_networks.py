@@ -22,9 +22,10 @@ from turnwise.models.protocols import Batch, Floats, Ints
 Later = Callable[[], Floats]
 # The vocabulary-sized head runs on so many places at a time, so that its logits fit into memory.
 MOST_PLACES = {"cpu": 2048, "cuda": 8192}
-# Models that take a ready mask of who sees whom as it is. Given one for each token, they would first look at it on the
-# GPU to find out whether it hides anything at all, and wait for that.
+# Models that take a ready mask of who sees whom as it is, from version 5 of transformers on. Given one for each token,
+# they would first look at it on the GPU to find out whether it hides anything at all, and wait for that.
 TAKE_READY_MASKS = {"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "llama"}
+SINCE = 5
 
 
 def _on(module: Any, array: npt.NDArray[Any]) -> Tensor:
@@ -36,8 +37,11 @@ def _on(module: Any, array: npt.NDArray[Any]) -> Tensor:
 
 
 def _takes_ready_mask(module: Any) -> bool:
-    config = module.config
-    return config.model_type in TAKE_READY_MASKS and getattr(config, "_attn_implementation", None) == "sdpa"
+    import transformers
+
+    config, version = module.config, int(transformers.__version__.partition(".")[0])
+    known = version >= SINCE and config.model_type in TAKE_READY_MASKS
+    return known and getattr(config, "_attn_implementation", None) == "sdpa"
 
 
 def _inputs(module: Any, batch: Batch) -> dict[str, Tensor | None]:

@@ -47,7 +47,7 @@ def open_transformers(
     except ImportError:
         raise TurnwiseError(f"model '{name}' needs torch and transformers: pip install 'turnwise[torch]'") from None
     where = _device(device)
-    if where == "cuda":
+    if where == "cuda" and hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
         # It makes a plan for each new shape of batch, which takes longer than the batch.
         torch.backends.cuda.enable_cudnn_sdp(False)
     dtype = torch.bfloat16 if where == "cuda" else torch.float32
