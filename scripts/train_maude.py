@@ -38,19 +38,24 @@ from turnwise.train.maude_trunk import Trunk
 BEGAN = time.monotonic()
 MIXES: Mapping[str, Sequence[str]] = {"personachat": ["personachat"], "both": ["personachat", "open"]}
 RECIPE = Recipe(batch=64, epochs=40, patience=6, learning_rate=1e-3, weight_decay=0.01, clip=0.5, decay=True)
-SIZES: Mapping[str, Any] = {"down_size": 384, "hidden": 384, "dense": 300, "input_dropout": 0.1}
-# An encoder that learns brings most of what is needed: a smaller head will do, and the encoder's lower layers may stay.
-TRUNK_SIZES: Mapping[str, Any] = {"down_size": 256, "hidden": 256, "dense": 200, "input_dropout": 0.1}
-TRUNK_RECIPE: Mapping[str, Any] = {"learning_rate": 5e-4, "encoder_rate": 5e-5, "epochs": 10, "patience": 3}
-# How much each kind of negative counts. The bundled head, which meets many corpora, is to hear above all what belongs
-# where; of the weights that were tried, these did best on held-out dialogues of train/: random utterances lie further
-# below the true responses, and paraphrases closer to them.
+SIZES: Mapping[str, Any] = {"down_size": 256, "hidden": 256, "dense": 200, "input_dropout": 0.1}
+# Likeness to the last turn, and to those before it; responses of the same batch as random utterances; fewer paraphrased
+# positives than half, since the words that people chose are what is mostly judged.
+LEARNING: Mapping[str, Any] = {"recent": (0.0, 0.6), "in_batch": 16, "reworded": 0.3}
+CONTRAST = 0.3
+TRUNK_RECIPE: Mapping[str, Any] = {
+    "learning_rate": 5e-4, "encoder_rate": 5e-5, "batch": 32, "epochs": 8, "patience": 3,
+}  # fmt: skip
+# How much each kind of negative counts beside the true response. Together the semantic ones weigh about as much as it
+# does: a true response then scores high, and how far all others lie below it is not lost to doubt. The bundled head,
+# which meets many corpora, is to hear above all what belongs where.
 WEIGHTS: Mapping[str, Mapping[Kind, float]] = {
     "personachat": {
-        "word_drop": 0.3, "word_order": 0.4, "word_repeat": 0.2, "rand_utt": 0.6, "model_false": 0.3, "rand_back": 0.3,
+        "word_drop": 0.2, "word_order": 0.3, "word_repeat": 0.1, "rand_utt": 0.5, "model_false": 0.2, "rand_back": 0.2,
     },
     "both": {
-        "word_drop": 0.15, "word_order": 0.2, "word_repeat": 0.1, "rand_utt": 1, "model_false": 0.15, "rand_back": 0.3,
+        "word_drop": 0.15, "word_order": 0.2, "word_repeat": 0.1, "rand_utt": 0.6, "model_false": 0.15,
+        "rand_back": 0.2,
     },
 }  # fmt: skip
 BATCHES: Mapping[str, int] = {"personachat": 64, "both": 128}
@@ -62,8 +67,9 @@ def recommended(corpora: str, negatives: Sequence[Kind], own: bool = False) -> d
     With an encoder of its `own` there is nothing to standardise.
     """
     weights = {kind: weight for kind, weight in WEIGHTS[corpora].items() if kind in negatives}
-    sizes = {**TRUNK_SIZES, "frozen": False, "standardise": False} if own else SIZES
-    return {"negatives": tuple(negatives), "weights": weights, **sizes}
+    picked = CONTRAST if "rand_utt" in negatives and (own or corpora == "both") else 0.0
+    learnt = {"frozen": False, "standardise": False} if own else {}
+    return {"negatives": tuple(negatives), "weights": weights, **SIZES, **LEARNING, "contrast": picked, **learnt}
 
 
 def dialogues(room: Room, corpora: str) -> tuple[list[Sampled], list[Sampled]]:
@@ -89,14 +95,14 @@ def train_head(
     mode: str = "recommended",
     trunk: Trunk | None = None,
     start: Path | None = None,
-    most: int | None = None,
+    most: tuple[int | None, int | None] = (None, None),
 ) -> dict[str, Any]:
     """Train a head, write it with its card, and return the card.
 
     `start` is a folder to go on from, over its own encoder, as it was rounded, if it has one; `most` is how many
-    dialogues are learnt from, and validated on.
+    dialogues are learnt from, and how many validated on.
     """
-    kept, held = (some[:most] for some in dialogues(room, corpora))
+    kept, held = (some[:count] for some, count in zip(dialogues(room, corpora), most, strict=True))
     weights, own = None, None
     if start is not None:
         content = (start / "maude.safetensors").read_bytes()
@@ -148,7 +154,8 @@ def main() -> None:
     parser.add_argument("--trunk", type=Path, help="folder of the encoder to train with the head, if frozen=false")
     parser.add_argument("--learning-layers", type=int, help="how many of its last layers learn; all when left out")
     parser.add_argument("--start", type=Path, help="folder of a trained head to go on from, over its encoder as it is")
-    parser.add_argument("--dialogues", type=int, help="how many are learnt from, and validated on; all when left out")
+    parser.add_argument("--dialogues", type=int, help="how many are learnt from; all when left out")
+    parser.add_argument("--validated", type=int, help="how many are validated on; all when left out")
     parser.add_argument("--corpora", choices=MIXES, default="both")
     parser.add_argument("--negatives", choices=SETS, default="all")
     parser.add_argument("--mode", choices=MODES, default="recommended")
@@ -166,7 +173,9 @@ def main() -> None:
     trunk = None if args.trunk is None else Trunk.open(args.trunk, reading, learning=args.learning_layers)
     steps = {} if trunk is None else TRUNK_RECIPE
     recipe = Recipe(**vars(RECIPE) | {"batch": BATCHES[args.corpora], "device": args.device, **steps} | args.recipe)
-    card = train_head(room, args.corpora, options, recipe, args.out, args.mode, trunk, args.start, args.dialogues)
+    card = train_head(
+        room, args.corpora, options, recipe, args.out, args.mode, trunk, args.start, (args.dialogues, args.validated)
+    )
     course = {key: card["training"][key] for key in ("loss", "kept", "epochs")}
     print(json.dumps({"head": args.out.name} | course | card["held_out"]))
 

@@ -230,8 +230,10 @@ def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path
     # An encoder that was rounded gives other vectors, to which the head can settle.
     moved = vectors + np.random.default_rng(4).normal(0, 1, WIDTH).astype(np.float32)
     _, off = train(training, training, options, still, vectors=moved, index=index, start=weights)
-    again = Recipe(batch=8, epochs=4, learning_rate=0.005)
-    _, settled = train(training, training, options, again, vectors=moved, index=index, start=weights)
+    again, part = Recipe(batch=8, epochs=4, learning_rate=0.005), Options(**SMALL, recent=(0.0,), learning=("dense",))
+    head, settled = train(training, training, part, again, vectors=moved, index=index, start=weights)
+    assert torch.equal(head.mix.weight, model.mix.weight)
+    assert not torch.equal(head.dense.weight, model.dense.weight)
     assert off.loss > same.loss + 0.05
     assert settled.loss < off.loss - 0.03
     other = Options(**{**SMALL, "dense": 5}, recent=(0.0,))

@@ -100,6 +100,9 @@ def train(
         encoder.prepare(text for one in (*training, *validation) for text in one.texts())
     if start is not None:
         model.resume(start)
+    if options.learning:
+        for name, weight in model.named_parameters():
+            weight.requires_grad_(name.split(".")[0] in options.learning)
     table = None if vectors is None else torch.from_numpy(vectors).to(recipe.device)
     drawn: dict[str, Any] = {"fresh": options.fresh, "seed": recipe.seed, "device": recipe.device}
     fitted = fit(

@@ -28,7 +28,8 @@ class Options:
     for each rate; 0 is the last turn alone. `in_batch` is how many true responses of other dialogues of the batch
     are random utterances too, and `contrast` how much it counts to pick the true response out of these, and out of
     `in_dialogue` responses to other turns of its own dialogue, which are on its topic. `sharpness` gives more of the
-    batch's weight to those that the network takes for true: 0 to all of them alike.
+    batch's weight to those that the network takes for true: 0 to all of them alike. `learning` names the parts of the
+    network that learn, such as `down`: all of them if it is empty.
     """
 
     negatives: tuple[Kind, ...] = SETS["all"]
@@ -52,6 +53,7 @@ class Options:
     in_dialogue: int = 0
     contrast: float = 0.0
     sharpness: float = 0.0
+    learning: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [kind for kind in (*self.negatives, *self.weights) if kind not in KINDS]
@@ -75,7 +77,8 @@ class Options:
 
     def record(self) -> dict[str, Any]:
         """The options as JSON can hold them."""
-        return dataclasses.asdict(self) | {"negatives": list(self.negatives), "recent": list(self.recent)}
+        listed = {name: list(getattr(self, name)) for name in ("negatives", "recent", "learning")}
+        return dataclasses.asdict(self) | listed
 
 
 _AS_PUBLISHED: dict[str, Any] = {"standardise": False, "fresh": False}
