@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BLOCKED = np.float32(-1e9)
 # Each place takes a number for every word of the vocabulary, several times over; beyond these, halves run in turn.
-MOST_PLACES = 256
+MOST_PLACES = 128
 
 
 @dataclass
