@@ -129,6 +129,12 @@ def trained(room: Room, heads: Path, name: str, options: Mapping[str, Any]) -> S
     return head_score(folder / "maude.safetensors", room)
 
 
+def encoder_of(folder: Path) -> str:
+    """What a head reads utterances with, in words."""
+    encoder = json.loads((folder / "card.json").read_text(encoding="utf-8"))["encoder"]
+    return "the pack's encoder" if encoder == "encoder" else f"an encoder of {encoder}"
+
+
 def main() -> None:
     """Train what is missing, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -167,7 +173,7 @@ def main() -> None:
                 for label, score in models.items()
             }
     command = f"python scripts/maude_deltas.py --dialogues {args.dialogues} --other {args.other}"
-    text = markdown(tables, room.paraphraser, command)
+    text = markdown(tables, room.paraphraser, command, {name: encoder_of(heads / name) for name in args.sets})
     print(text)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)

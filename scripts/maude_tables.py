@@ -60,8 +60,8 @@ def published(table: str) -> dict[tuple[str, str], float]:
     }
 
 
-def markdown(tables: Tables, paraphraser: str, command: str) -> str:
-    """The whole page."""
+def markdown(tables: Tables, paraphraser: str, command: str, encoders: Mapping[str, str] | None = None) -> str:
+    """The whole page; `encoders` says by negatives what MAUDE reads utterances with."""
     lines = [
         "# MAUDE's tables",
         "",
@@ -73,6 +73,9 @@ def markdown(tables: Tables, paraphraser: str, command: str) -> str:
         "",
         f"Made by `{command}`.",
     ]
+    if encoders:
+        lines += ["", "What MAUDE reads utterances with: "]
+        lines[-1] += "; ".join(f"trained on {name}, {encoder}" for name, encoder in encoders.items()) + "."
     if "maude" in tables.get("all", {}):
         lines += ["", "## Bars", "", "| MAUDE, trained on all | value | bar | reached |", "|---|---|---|---|"]
         lines += [

@@ -49,7 +49,8 @@ def test_bars_are_missed_one_by_one(changed: dict[str, float], missed: list[str]
 
 
 def test_the_page_shows_ours_beside_theirs() -> None:
-    page = markdown(tables(word_order=0.7), "wordnet", "it")
+    page = markdown(tables(word_order=0.7), "wordnet", "it", {"all": "the pack's encoder"})
+    assert "trained on all, the pack's encoder." in page
     assert "| word order | 0.700 | at least 0.72 | **no** |" in page
     assert "| word order | 3 | **0.700** (0.726) |" in page
     assert "WordNet" in page
