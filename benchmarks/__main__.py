@@ -4,7 +4,7 @@
 
 DIR holds trained checkpoints in folders (encoder, masked-lm, nup, causal-lm, maude), or is `bundled` for the bundled
 pack's own weights; without it random ones of the same shapes are measured, and figures on agreement are marked so.
-Writes speed.json and speed.md. --quick takes fewer texts, once each: a look at every figure in a third of the time.
+Writes speed.json and speed.md. --quick takes fewer texts: a look at every figure in half the time.
 --smoke takes tiny networks and few texts, and fails where scores disagree: for correctness only; its times mean
 nothing. --page measures nothing and writes the page anew, with what benchmarks.gpu and benchmarks.huge found since.
 """
@@ -47,7 +47,7 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     threads = thread_count()
     torch.set_num_threads(threads)
     smoke, quick = bool(asked.smoke), bool(asked.quick)
-    count, rounds = (22, 1) if smoke else (44, 1) if quick else (asked.count, asked.rounds)
+    count, rounds = (22, 1) if smoke else (66, 2) if quick else (asked.count, asked.rounds)
     shipped = load_pack() if asked.checkpoints == BUNDLED else None
     if shipped is not None:
         checkpoints = write(shipped, scratch / "models")

@@ -18,6 +18,7 @@ from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.maude import State
 from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, Request, Row, TokenScores
+from turnwise.models.torch_networks import _pooled
 
 
 def scores(request: str, examples: Sequence[Example], models: CheckpointModels) -> list[float]:
@@ -40,6 +41,8 @@ def answer(request: Request, models: CheckpointModels) -> Any:
         return model.answer(request, rows, [[_masked(model, row)] for row in rows])
     if isinstance(request, Continuation):
         return _continued(model, rows)
+    if isinstance(request, Classify):
+        return model.answer(request, rows, [_classified(model, row) for row in rows])
     return model.answer(request, rows, [model.run([row])[0] for row in rows])
 
 
@@ -49,6 +52,17 @@ def _masked(model: Any, row: Row) -> float:
     module = model.network.module
     logits = module(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([row.types])).logits
     return float(torch.log_softmax(logits, dim=-1)[0, row.places[0], row.wanted[0]])
+
+
+def _classified(model: Any, row: Row) -> list[float]:
+    """The probabilities of the labels, from what a tokenizer of transformers gives: ids, types and a mask."""
+    head, module = model.network, model.network.module
+    mask = torch.ones(1, len(row.ids), dtype=torch.long)
+    inputs = {"input_ids": torch.tensor([row.ids]), "token_type_ids": torch.tensor([row.types]), "attention_mask": mask}
+    pooled = _pooled(module(**inputs).last_hidden_state, mask[..., None], head._pooling)
+    inner = head._activation(torch.nn.functional.linear(pooled, *head._dense))
+    found: list[float] = torch.softmax(torch.nn.functional.linear(inner, *head._out).double(), dim=-1)[0].tolist()
+    return found
 
 
 def _continued(model: Any, rows: Sequence[Row]) -> TokenScores:

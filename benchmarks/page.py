@@ -19,8 +19,8 @@ SIDES = """
 for every response, the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
 agree to 1e-3. *int8*: a pack as it is shipped, computing in whole numbers (`--models NAME@int8`); scores are held
 against those of full precision by rank. A causal language model computes in fp32 either way.
-Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve. *Of the peak*: of a large product in
-fp32, which whole numbers may exceed.
+Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve. *Of the peak*: of a large product
+in fp32, which whole numbers may exceed.
 Other packages run in fp32 on the same weights, in batches: bert-score, the CrossEncoder of sentence-transformers on
 pairs of turns, and minicons for the likelihood of responses by a masked and of continuations by a causal model.
 """
