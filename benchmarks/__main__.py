@@ -60,6 +60,7 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "asked": [
             *(f"--{name}" for name in ("smoke", "quick") if getattr(asked, name)),
             *([f"--checkpoints {asked.checkpoints.name}"] if asked.checkpoints else []),
+            *([] if smoke or quick else [f"--count {count}", f"--rounds {rounds}"]),
         ],
         "machine": {"processor": _processor(), "threads": threads},
         "weights": "trained" if asked.checkpoints else "random",

@@ -40,7 +40,8 @@ def index_page(found: Sequence[Reproduced], about: str) -> str:
         "|---|---:|---:|---:|",
     ]
     for one in found:
-        counts = " | ".join(f"{count:,}" for count in one.counts())
+        # The leaderboard repeats what others published, beside every metric of ours: nothing to count.
+        counts = " | ".join(f"{count:,}" if one.counts()[0] else "—" for count in one.counts())
         lines.append(f"| [{one.paper.title}]({one.paper.name}.md) | {counts} |")
     return "\n".join(lines) + "\n"
 
