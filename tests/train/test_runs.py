@@ -14,6 +14,7 @@ pytest.importorskip("accelerate")
 
 from turnwise import train  # noqa: E402
 from turnwise.errors import TurnwiseError  # noqa: E402
+from turnwise.models.export.build import build_pack  # noqa: E402
 from turnwise.train.tasks import Labelled  # noqa: E402
 
 from . import tiny  # noqa: E402
@@ -86,6 +87,8 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
     student = run(room, "emotion", "taught", "bert", **taught, **learning)
     assert student["held_out"]["emotion"]["accuracy"] > 0.9
     assert student["teacher"]["base"] == "llama"
+    with pytest.raises(TurnwiseError, match="a pack takes BERT classifiers"):
+        build_pack([room / "judge"], room / "pack", name="judge", licence="none")
 
 
 def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:

@@ -48,7 +48,7 @@ class Classification:
         self._teacher_encode = pairs_of(config.teacher, config) if teacher and config.teacher else None
 
     def batch(self, index: int) -> list[Batch]:
-        if self._config.taught:
+        if self._teacher_encode and self._config.taught:
             # A large teacher is what costs time: batches come again, and what it said to them is remembered.
             index %= self._config.taught
         rng = Random(f"{self._config.seed}:{index}")

@@ -12,6 +12,8 @@ A head reads the last layer: element-wise maximum over all positions that are no
 included), dense, GELU (exact), out, softmax. Text A carries token type 0 and text B type 1; a text without a
 partner is `[CLS] text [SEP]`, all of type 0. Weights are stored in half precision.
 
+A causal trunk (LlamaModel), which only teaches, reads `A\\nB` and is pooled over B alone: "max of the second text".
+
 `state/` beside them, while a run is unfinished, holds what resuming needs.
 """
 

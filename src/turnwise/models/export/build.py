@@ -41,6 +41,8 @@ def roles_in(folder: Path) -> tuple[str, ...]:
     if small := head_roles(folder):
         return small
     if (folder / "heads.json").is_file():
+        if _json(folder / "config.json").get("model_type") == "llama":
+            raise TurnwiseError(f"{folder}: a pack takes BERT classifiers; let one learn from this (option teacher)")
         return tuple(_json(folder / "heads.json")["heads"])
     config = _json(folder / "config.json")
     architecture = (config.get("architectures") or ["?"])[0]
