@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -162,7 +163,9 @@ def _bertscore(checkpoints: Path, out: Path, ours: dict[str, Ours], examples: li
     folder = shutil.copytree(checkpoints / "encoder", out / "for-bert-score")
     # The package asks the tokenizer how long a text may be.
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
-    package = BERTScorer(model_type=str(folder), num_layers=layers, device="cpu", nthreads=0, batch_size=64)
+    # By its name alone: the package takes any model with "t5" in its address, as a scratch folder may have, for a T5.
+    with contextlib.chdir(folder.parent):
+        package = BERTScorer(model_type=folder.name, num_layers=layers, device="cpu", nthreads=0, batch_size=64)
     # It opens weights in the precision of the file, and half precision on a CPU would be slow and another score.
     package._model.float()
 

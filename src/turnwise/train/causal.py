@@ -101,7 +101,7 @@ class Continuation:
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         # Padding stands on the right of a causal model, where no real token can see it.
-        logits = model(input_ids=batch["input_ids"]).logits[:, :-1]
+        logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
         targets = batch["targets"][:, 1:]
         real = targets != IGNORED
         chosen = logits[real].float()
@@ -110,7 +110,7 @@ class Continuation:
         if teacher is None:
             return loss
         with torch.no_grad():
-            wanted = teacher(input_ids=batch["input_ids"]).logits[:, :-1][real].float().log_softmax(-1)
+            wanted = teacher(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1][real].float().log_softmax(-1)
         distance = nn.functional.kl_div(chosen.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
         return (1 - self._config.teacher_share) * loss + self._config.teacher_share * distance
 

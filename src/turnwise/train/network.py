@@ -84,10 +84,16 @@ def is_causal(folder: Path) -> bool:
 
 
 def classifier(base: Path, labels: Mapping[str, Sequence[str]], dropout: float, freeze_words: bool) -> Classifier:
-    """A classifier over the trunk of the model in a folder."""
+    """A classifier over the trunk of the model in a folder; a head that an earlier run left there goes on."""
     trunk = trunk_of(base)
     _freeze(trunk, freeze_words)
-    return Classifier(trunk, labels, dropout)
+    model = Classifier(trunk, labels, dropout)
+    if (base / checkpoint.HEADS_LAYOUT).is_file():
+        known = json.loads((base / checkpoint.HEADS_LAYOUT).read_text(encoding="utf-8"))["heads"]
+        same = tuple(f"{name}." for name, of in labels.items() if known.get(name, {}).get("labels") == list(of))
+        weights = checkpoint.read_tensors(base / checkpoint.HEADS)
+        model.heads.load_state_dict({k: v for k, v in weights.items() if k.startswith(same)}, strict=False)
+    return model
 
 
 def load_classifier(folder: Path, dtype: torch.dtype = torch.float32) -> Classifier:
@@ -104,6 +110,13 @@ def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
     model.tie_weights()
     _freeze(model.bert, freeze_words)
     return MaskedLanguageModel(model)
+
+
+def compile_layers(trunk: nn.Module) -> None:
+    """Compile one layer for texts of any length; all layers are alike, so they share what was compiled."""
+    layers: Any = trunk.encoder.layer if isinstance(trunk, BertModel) else trunk.layers
+    for layer in layers:
+        layer.compile(dynamic=True)
 
 
 def _freeze(trunk: BertModel | LlamaModel, freeze_words: bool) -> None:

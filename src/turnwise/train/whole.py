@@ -88,9 +88,9 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
         device, dtype = _beside(config)
         teacher = network.load_classifier(config.teacher, dtype).to(device)
         if config.compile:
-            teacher.trunk.compile(dynamic=True)
+            network.compile_layers(teacher.trunk)
     if config.compile:
-        model.trunk.compile(dynamic=True)
+        network.compile_layers(model.trunk)
     happened = fit(model, bert.Classification(learnt, config, teacher), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
