@@ -188,7 +188,7 @@ def main() -> None:
 def as_json(sets: Mapping[str, Mapping[str, object]]) -> str:
     """Sets of constants, a metric a line."""
     rows = {
-        name: ",\n".join(f"    {json.dumps(metric)}: {json.dumps(found)}" for metric, found in some.items())
+        name: ",\n".join(f"    {json.dumps(metric)}: {json.dumps(_shortened(found))}" for metric, found in some.items())
         for name, some in sets.items()
     }
     return "{\n" + ",\n".join(f"  {json.dumps(name)}: {{\n{text}\n  }}" for name, text in rows.items()) + "\n}\n"

@@ -1,10 +1,12 @@
 """Measure a pack against people: every quality bar of its models, on the CPU, beside what papers published.
 
-    python scripts/measure_pack.py --data DATA_DIR [--models PACK] [--against FULL_PACK] [--out FILE.md] [--record]
+    python scripts/measure_pack.py --data DATA_DIR [--models PACK] [--against FULL_PACK] [--before FILE.json]
+                                   [--out FILE.md] [--record]
 
 DATA_DIR holds `human/`, `train/`, `test/` and `published/`. The tables go to standard output and, with --out, to a
 Markdown file and a JSON file beside it. --against measures the same models in full precision too, and says what
-compression costs; --record writes the figures on the pack's cards. Nothing here chooses anything, but for the cut of
+compression costs; --record writes the figures on the pack's cards. --before is the JSON file of an earlier page: models
+that are the same since then are not measured again. Nothing here chooses anything, but for the cut of
 the emotion head: the validation split says it.
 """
 
@@ -189,6 +191,19 @@ def report(pack: Pack, figures: Sequence[Figure], full: Sequence[Figure] | None)
     }
 
 
+def unchanged(pack: Pack, earlier: Mapping[str, Any]) -> set[str]:
+    """The roles whose models are those of an earlier report."""
+    return {role for role in ROLES if earlier["models"].get(role) == pack.manifest.fingerprint(role)}
+
+
+def joined(found: dict[str, Any], earlier: Mapping[str, Any], kept: set[str]) -> dict[str, Any]:
+    """A report whose roles that were not measured again are those of an earlier one, in its order."""
+    new = iter(found["figures"])
+    rows = [row if row["role"] in kept else next(new) for row in earlier["figures"]]
+    missing = sorted({*found["not_measured"]} - {row["role"] for row in rows})
+    return found | {"figures": [*rows, *new], "not_measured": missing}
+
+
 def markdown(found: Mapping[str, Any]) -> str:
     """The report as tables: what the pack is held to first, then what else was measured."""
     rows = found["figures"]
@@ -259,8 +274,8 @@ def record(pack: Pack, figures: Sequence[Figure]) -> None:
     """Write what was measured on the cards in the pack's manifest; no file of a model is touched."""
     path = pack.folder / MANIFEST
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    for role, entry in manifest["roles"].items():
-        entry["card"]["measured"] = [
+    for role in {f.role for f in figures}:
+        manifest["roles"][role]["card"]["measured"] = [
             {
                 "corpus": f.corpus, "quality": f.quality, "score": f.score, f.statistic: round(f.value, 4), "n": f.n,
             }
@@ -276,19 +291,23 @@ def main() -> None:
     options.add_argument("--data", type=Path, required=True, help="folder with human/, train/, test/ and published/")
     options.add_argument("--against", type=Path, help="the same pack in full precision")
     options.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES, help="measure these only")
+    options.add_argument("--before", type=Path, help="JSON file of an earlier page: what has not changed is kept")
     options.add_argument("--out", type=Path, help="Markdown file to write; a JSON file is written beside it")
     options.add_argument("--cache", default="off", help="folder that keeps answers between runs")
     options.add_argument("--record", action="store_true", help="write the figures on the pack's cards")
     asked = options.parse_args()
     try:
         pack, cache = load_pack(asked.models), open_cache(asked.cache)
-        roles = [role for role in asked.roles if role in pack.roles]
+        earlier = json.loads(asked.before.read_text(encoding="utf-8")) if asked.before else None
+        kept = unchanged(pack, earlier) if earlier else set()
+        roles = [role for role in asked.roles if role in pack.roles and role not in kept]
         figures, full = measure_pack(pack, asked.data, roles, cache), None
         if asked.against is not None:
             full = measure_pack(load_pack(asked.against), asked.data, roles, cache)
     except TurnwiseError as problem:
         sys.exit(f"error: {problem}")
     found = report(pack, figures, full)
+    found = joined(found, earlier, kept) if earlier else found
     print(markdown(found))
     if asked.record:
         record(pack, figures)

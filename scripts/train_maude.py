@@ -43,8 +43,11 @@ SIZES: Mapping[str, Any] = {"down_size": 256, "hidden": 256, "dense": 200, "inpu
 # positives than half, since the words that people chose are what is mostly judged.
 LEARNING: Mapping[str, Any] = {"recent": (0.0, 0.6), "in_batch": 16, "reworded": 0.3}
 CONTRAST = 0.3
+# The bundled head also picks the true response out of others of its own dialogue: without them a head learns that what
+# repeats the last turn fits best (`maude_echoes.py`).
+IN_DIALOGUE = 2
 TRUNK_RECIPE: Mapping[str, Any] = {
-    "learning_rate": 5e-4, "encoder_rate": 5e-5, "batch": 32, "epochs": 8, "patience": 3,
+    "learning_rate": 5e-4, "encoder_rate": 5e-5, "batch": 32, "epochs": 12, "patience": 3,
 }  # fmt: skip
 # How much each kind of negative counts beside the true response. Together the semantic ones weigh about as much as it
 # does: a true response then scores high, and how far all others lie below it is not lost to doubt. The bundled head,
@@ -68,8 +71,10 @@ def recommended(corpora: str, negatives: Sequence[Kind], own: bool = False) -> d
     """
     weights = {kind: weight for kind, weight in WEIGHTS[corpora].items() if kind in negatives}
     picked = CONTRAST if "rand_utt" in negatives and (own or corpora == "both") else 0.0
+    near = IN_DIALOGUE if picked and corpora == "both" else 0
     learnt = {"frozen": False, "standardise": False} if own else {}
-    return {"negatives": tuple(negatives), "weights": weights, **SIZES, **LEARNING, "contrast": picked, **learnt}
+    chosen = {"contrast": picked, "in_dialogue": near, **learnt}
+    return {"negatives": tuple(negatives), "weights": weights, **SIZES, **LEARNING, **chosen}
 
 
 def dialogues(room: Room, corpora: str) -> tuple[list[Sampled], list[Sampled]]:

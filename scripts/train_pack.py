@@ -2,18 +2,21 @@
 
 Stages, each of which starts from what an earlier one left in --out (or in --bases):
 
-    mlm       MiniLM's trunk as a masked language model on dialogues
-    nup       response selection with the context and with the fact alone, from mlm
-    vup       valid utterances, inference and emotion on one trunk, from mlm
-    judge     SmolLM2 with a pruned vocabulary and all heads of nup and vup, to distil those from
-    teacher   SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
-    clm       twelve of SmolLM2's layers, tuned on a four-bit grid
+    mlm         MiniLM's trunk as a masked language model on dialogues
+    nup         response selection with the context and with the fact alone, from mlm
+    vup         valid utterances, inference and emotion on one trunk, from mlm
+    judge       SmolLM2 with a pruned vocabulary and all heads of nup and vup
+    nup-taught  nup, gone on with, the judge's answers before its eyes
+    vup-taught  vup, likewise
+    teacher     SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
+    clm         twelve of SmolLM2's layers, tuned on a four-bit grid
+
+The bundled pack holds mlm, nup-taught, vup-taught and clm.
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
-stages may take together; each gets its share. --options changes a stage: it goes on from its own earlier result in
---bases with '{"nup": {"base": "nup"}}', and is distilled with '{"nup": {"teacher": "judge", "taught": 1000}}' or
-'{"clm": {"base": "teacher", "teacher": "teacher"}}'.
+stages may take together; each gets its share. --options changes a stage: with '{"clm": {"base": "teacher",
+"teacher": "teacher"}}' the causal model is distilled too.
 --parts splits the trained weights, less the word table that all trunks share, into files of that many MB, for carrying
 them between machines; `join` puts them together again.
 """
@@ -63,10 +66,11 @@ STAGES: dict[str, dict[str, Any]] = {
     "judge": {
         "objective": "nup+dr-f+vup+nli+emotion",
         "base": "smollm2",
-        "share": 8.0,
-        "shares": {"nup": 0.5, "dr-f": 0.08, "vup": 0.12, "nli": 0.17, "emotion": 0.13},
+        "share": 9.0,
+        "shares": {"nup": 0.44, "dr-f": 0.07, "vup": 0.1, "nli": 0.23, "emotion": 0.16},
         "emotions_from": "dailydialog",
         "batch": 256,
+        "compile": True,
         "validate": 1500,
         "corpus_weights": WEIGHTS,
     },
@@ -82,6 +86,10 @@ STAGES: dict[str, dict[str, Any]] = {
         **CAUSAL,
     },
 }
+# Side by side on one GPU, each in the time of both.
+TAUGHT = {"teacher": "judge", "learning_rate": 8e-5, "compile": True, "share": 13.3}
+STAGES["nup-taught"] = STAGES["nup"] | TAUGHT | {"base": "nup", "taught": 1500, "teacher_share": 0.6}
+STAGES["vup-taught"] = STAGES["vup"] | TAUGHT | {"base": "vup", "taught": 1200, "teacher_share": 0.7}
 WORD_TABLE = "word_embeddings"
 
 

@@ -91,6 +91,35 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
         build_pack([room / "judge"], room / "pack", name="judge", licence="none")
 
 
+def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:
+    from turnwise.train import network
+
+    run(room, "vup+emotion", "first", "bert")
+    before = network.load_classifier(room / "first")
+    labels = {"emotion": ("no emotion", "emotion"), "nli": ("contradiction", "neutral", "entailment")}
+    after = network.classifier(room / "first", labels, 0.0, freeze_words=True)
+    assert torch.equal(after.heads["emotion"].out.weight, before.heads["emotion"].out.weight)
+    other = network.classifier(room / "first", {"emotion": ("calm", "moved")}, 0.0, freeze_words=True)
+    assert not torch.equal(other.heads["emotion"].out.weight, before.heads["emotion"].out.weight)
+
+
+@pytest.mark.parametrize("base", ["bert", "llama"])
+def test_one_compiled_layer_serves_all_layers_and_lengths(room: Path, base: str) -> None:
+    from torch._dynamo.utils import counters
+
+    from turnwise.train import network
+
+    trunk = network.trunk_of(room / base).eval()
+    texts = [torch.randint(5, 50, (rows, length)) for rows, length in ((3, 8), (2, 12), (4, 9))]
+    plain = [trunk(input_ids=ids).last_hidden_state for ids in texts]
+    torch.compiler.reset()
+    counters.clear()
+    network.compile_layers(trunk, backend="eager")
+    for ids, wanted in zip(texts, plain, strict=True):
+        assert torch.allclose(trunk(input_ids=ids).last_hidden_state, wanted, atol=1e-5)
+    assert counters["stats"]["unique_graphs"] == 1
+
+
 def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:
     from turnwise.train import bert, network
     from turnwise.train.config import Config

@@ -112,11 +112,11 @@ def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
     return MaskedLanguageModel(model)
 
 
-def compile_layers(trunk: nn.Module) -> None:
+def compile_layers(trunk: nn.Module, backend: str = "inductor") -> None:
     """Compile one layer for texts of any length; all layers are alike, so they share what was compiled."""
     layers: Any = trunk.encoder.layer if isinstance(trunk, BertModel) else trunk.layers
     for layer in layers:
-        layer.compile(dynamic=True)
+        layer.compile(dynamic=True, backend=backend)
 
 
 def _freeze(trunk: BertModel | LlamaModel, freeze_words: bool) -> None:
