@@ -106,17 +106,18 @@ class Scores:
             for quality, weight in weights.items()
         }
 
-    def wins(self, total: FloatArray) -> dict[str, dict[int, float]]:
-        """For every contrast, at each place, whether the person's reply has the higher sum."""
-        found = dict(zip(self.keys, total.tolist(), strict=True))
-        return {
-            kind: {
-                place: (found[place, PERSON] > value) + 0.5 * (found[place, PERSON] == value)
-                for (place, of), value in found.items()
-                if of == kind
-            }
-            for kind in CONTRASTS
+
+def wins(keys: Sequence[tuple[int, str]], total: FloatArray) -> dict[str, dict[int, float]]:
+    """For every contrast, at each place, whether the person's reply has the higher score; a tie is half a win."""
+    found = dict(zip(keys, total.tolist(), strict=True))
+    return {
+        kind: {
+            place: (found[place, PERSON] > value) + 0.5 * (found[place, PERSON] == value)
+            for (place, of), value in found.items()
+            if of == kind
         }
+        for kind in CONTRASTS
+    }
 
 
 def main() -> None:
@@ -138,20 +139,20 @@ def main() -> None:
         other = f"{kurtosis(scores.z(part, log_odds)[scores.judged]):.1f}" if part in chances else ""
         print(f"| {part} | {tails[part]:.1f} | {other} |")
     print("\n| share of the variance of the sum | " + " | ".join(QUALITIES) + " |\n|" + "---|" * 6)
-    wins = {}
+    won_by = {}
     for name, form in forms.items():
         added = scores.contributions(form)
         total = np.sum(list(added.values()), axis=0)
-        wins[name] = scores.wins(total)
+        won_by[name] = wins(scores.keys, total)
         judged = total[scores.judged]
         shares = [float(np.cov(v[scores.judged], judged, ddof=0)[0, 1] / judged.var()) for v in added.values()]
         print(f"| {name} | " + " | ".join(f"{share:.2f}" for share in shares) + " |")
     print(
         "\n| the person first | " + " | ".join(CONTRASTS) + " | mean | against plain, with its error |\n|" + "---|" * 8
     )
-    for name, won in wins.items():
+    for name, won in won_by.items():
         means = [float(np.mean(list(of.values()))) for of in won.values()]
-        difference, error = paired(won, wins["plain"])
+        difference, error = paired(won, won_by["plain"])
         cells = " | ".join(f"{mean:.3f}" for mean in (*means, float(np.mean(means))))
         print(f"| {name} | {cells} | {difference:+.3f} ± {error:.3f} |")
 

@@ -1,0 +1,51 @@
+"""Between which quantiles should `usl-h` clamp what it likes? On training dialogues alone.
+
+    python scripts/choose_defaults.py --data DATA_DIR --contexts 200 --seed 1 --only vup nup mlm-likelihood --scores S.json
+    python scripts/choose_clamp.py S.json
+
+The paper speaks of the minimum and the maximum, its release clamps between quartiles. Quartiles make the most of
+likability in the middle and tell nothing apart outside; wider bounds leave more to whether a response makes sense.
+
+The criterion, written down before any result was seen: other bounds replace the release's quartiles if `usl-h` then
+puts the person's reply first more often on average over the five contrasts of `choose_defaults.py` (each counts the
+same), by more than 2.5 standard errors of the paired difference over places; of several, those that gain most. Otherwise
+nothing is changed. No rating is looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from choose_defaults import CONTRASTS, JUDGED
+from choose_scale import paired, wins
+
+from turnwise.metrics.normalise import clamp
+from turnwise.metrics.uslh import compose
+
+RELEASED = (0.25, 0.75)
+BOUNDS = (RELEASED, (0.1, 0.9), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
+PARTS = ("vup", "nup", "mlm-likelihood")
+
+
+def main() -> None:
+    """Print, for every pair of bounds, how often the person comes first."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("scores", type=Path)
+    rows = json.loads(parser.parse_args().scores.read_text(encoding="utf-8"))
+    keys = [(row["place"], row["kind"]) for row in rows]
+    u, s, liked = (np.array([row["scores"][part] for row in rows], dtype=np.float64) for part in PARTS)
+    judged = liked[[kind in JUDGED for _, kind in keys]]
+    won = {bounds: wins(keys, compose(u, s, clamp(liked, *np.quantile(judged, bounds)))) for bounds in BOUNDS}
+    print("| bounds | " + " | ".join(CONTRASTS) + " | mean | against quartiles, with its error |\n|" + "---|" * 8)
+    for bounds, of in won.items():
+        means = [float(np.mean(list(places.values()))) for places in of.values()]
+        difference, error = paired(of, won[RELEASED])
+        cells = " | ".join(f"{mean:.3f}" for mean in (*means, float(np.mean(means))))
+        print(f"| {bounds[0]}/{bounds[1]} | {cells} | {difference:+.3f} ± {error:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
