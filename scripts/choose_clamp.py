@@ -1,6 +1,7 @@
 """Between which quantiles should `usl-h` clamp what it likes? On training dialogues alone.
 
-    python scripts/choose_defaults.py --data DATA_DIR --contexts 200 --seed 1 --only vup nup mlm-likelihood --scores S.json
+    python scripts/choose_defaults.py --data DATA_DIR --contexts 200 --seed 1 --only vup nup mlm-likelihood \\
+        --scores S.json
     python scripts/choose_clamp.py S.json
 
 The paper speaks of the minimum and the maximum, its release clamps between quartiles. Quartiles make the most of
@@ -8,8 +9,8 @@ likability in the middle and tell nothing apart outside; wider bounds leave more
 
 The criterion, written down before any result was seen: other bounds replace the release's quartiles if `usl-h` then
 puts the person's reply first more often on average over the five contrasts of `choose_defaults.py` (each counts the
-same), by more than 2.5 standard errors of the paired difference over places; of several, those that gain most. Otherwise
-nothing is changed. No rating is looked at.
+same), by more than 2.5 standard errors of the paired difference over places; of several, those that gain most.
+Otherwise nothing is changed. No rating is looked at.
 """
 
 from __future__ import annotations
