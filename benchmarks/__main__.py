@@ -80,7 +80,10 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     found["cache"] = limits.from_cache(pack, scratch / "cache", 22 if smoke else 200 if quick else 1_000)
     _say("growth")
     sizes = (11, 22) if smoke else (100, 400, 1_600) if quick else asked.sizes
-    found["growth"] = {"usr-dr-c": limits.growth(pack, checkpoints, sizes, "usr-dr-c")}
+    found["growth"] = {
+        "maude": limits.growth(pack, checkpoints, sizes, "maude"),
+        "usr-dr-c, int8": limits.growth(made["int8"], checkpoints, sizes, "usr-dr-c"),
+    }
     found["rows"] = {"classic, all": limits.whole_run((11, 22) if smoke else (1_000, 10_000, 100_000))}
     words = (4, 8) if smoke else (5, 10, 20, 40)
     found["lengths"] = {name: limits.lengths(pack, checkpoints, words, count, name) for name in ("usr-mlm", "usr-dr-c")}

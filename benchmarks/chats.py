@@ -15,11 +15,11 @@ WORDS = (
 DATA = "train/dailydialog_valid.jsonl.xz"
 
 
-def dialogues(count: int, turns: int = 12, seed: int = 0) -> list[list[str]]:
-    """Dialogues of so many turns: real ones where TURNWISE_DATA has them, then made-up ones."""
+def dialogues(count: int, turns: int = 12, seed: int = 0, real: bool = True) -> list[list[str]]:
+    """Dialogues of so many turns: real ones where TURNWISE_DATA has them, if wanted, then made-up ones."""
     found: list[list[str]] = []
     file = Path(os.environ.get("TURNWISE_DATA", "-")) / DATA
-    if file.is_file():
+    if real and file.is_file():
         from turnwise.train.dialogues import read
 
         found = [[turn.text for turn in dialogue.turns] for dialogue in read([file])]
@@ -31,9 +31,9 @@ def dialogues(count: int, turns: int = 12, seed: int = 0) -> list[list[str]]:
     return found[:count]
 
 
-def every_turn(count: int, turns: int = 12, seed: int = 0) -> list[Example]:
+def every_turn(count: int, turns: int = 12, seed: int = 0, real: bool = True) -> list[Example]:
     """So many examples: each turn of a dialogue after all that came before it."""
-    said = dialogues(-(-count // (turns - 1)), turns, seed)
+    said = dialogues(-(-count // (turns - 1)), turns, seed, real)
     made = [
         Example(one[place], tuple(one[:place]), (one[place - 1],), dialogue_id=str(number))
         for number, one in enumerate(said)

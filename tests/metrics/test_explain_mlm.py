@@ -89,4 +89,4 @@ def test_a_missing_part_counts_as_average() -> None:
     ]
     made = choose_scale.Scores(rows)
     assert made.z("dr_f", choose_scale.as_it_is)[1] == 0
-    assert made.wins(np.array([1.0, 0.0, 0.0]))["bland"] == {0: 1.0}
+    assert choose_scale.wins(made.keys, np.array([1.0, 0.0, 0.0]))["bland"] == {0: 1.0}
