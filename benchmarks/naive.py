@@ -18,7 +18,7 @@ from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.maude import State
 from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, Request, Row, TokenScores
-from turnwise.models.torch_networks import _pooled
+from turnwise.models.torch_networks import pool
 
 
 def scores(request: str, examples: Sequence[Example], models: CheckpointModels) -> list[float]:
@@ -59,7 +59,7 @@ def _classified(model: Any, row: Row) -> list[float]:
     head, module = model.network, model.network.module
     mask = torch.ones(1, len(row.ids), dtype=torch.long)
     inputs = {"input_ids": torch.tensor([row.ids]), "token_type_ids": torch.tensor([row.types]), "attention_mask": mask}
-    pooled = _pooled(module(**inputs).last_hidden_state, mask[..., None], head._pooling)
+    pooled = pool(module(**inputs).last_hidden_state, mask[..., None], head._pooling)
     inner = head._activation(torch.nn.functional.linear(pooled, *head._dense))
     found: list[float] = torch.softmax(torch.nn.functional.linear(inner, *head._out).double(), dim=-1)[0].tolist()
     return found

@@ -80,18 +80,18 @@ def write(pack: Pack, folder: Path) -> Path:
     """All checkpoints."""
     for role in ("encoder", "masked-lm", "nup"):
         entry = pack.manifest.role(role)
-        graph = Graph(pack._read(entry.file), dict(pack._word_table(entry)))
+        graph = Graph(pack.read(entry.file), dict(pack.word_table(entry)))
         trunk, config, norms, products = _trunk(graph)
         if role == "masked-lm":
             trunk = {f"bert.{name}": value for name, value in trunk.items()} | _masked_head(graph, norms, products)
             config["architectures"] = ["BertForMaskedLM"]
-        _write(folder / role, trunk, config, pack._read(entry.tokenizer or ""))
+        _write(folder / role, trunk, config, pack.read(entry.tokenizer or ""))
         if role == "nup":
             heads = {name: pack.manifest.role(name) for name in pack.manifest.roles if _beside(pack, name, entry)}
             _write_heads(folder / role, heads, products)
     entry = pack.manifest.role("causal-lm")
-    _write(folder / "causal-lm", *_causal(Graph(pack._read(entry.file), {}), entry), pack._read(entry.tokenizer or ""))
-    recurrent = pack._read(pack.manifest.role("maude").weights or "")
+    _write(folder / "causal-lm", *_causal(Graph(pack.read(entry.file), {}), entry), pack.read(entry.tokenizer or ""))
+    recurrent = pack.read(pack.manifest.role("maude").weights or "")
     (folder / "maude").mkdir()
     save_file(unpack_weights(recurrent), folder / "maude" / "maude.safetensors", metadata=header(recurrent))
     (folder / "maude" / "card.json").write_text("{}")

@@ -193,7 +193,8 @@ def report(pack: Pack, figures: Sequence[Figure], full: Sequence[Figure] | None)
 
 def unchanged(pack: Pack, earlier: Mapping[str, Any]) -> set[str]:
     """The roles whose models are those of an earlier report."""
-    return {role for role in ROLES if earlier["models"].get(role) == pack.manifest.fingerprint(role)}
+    known = earlier["models"]
+    return {role for role in ROLES if role in pack.roles and known.get(role) == pack.manifest.fingerprint(role)}
 
 
 def joined(found: dict[str, Any], earlier: Mapping[str, Any], kept: set[str]) -> dict[str, Any]:
@@ -225,7 +226,8 @@ def markdown(found: Mapping[str, Any]) -> str:
         if part:
             lines += ["", f"## {title}", "", *_lines(part)]
     if any("compression" in row for row in rows):
-        lines += ["", "## What compression costs", "", f"At most {DEAREST} of any bar is allowed.", "", *_costs(rows)]
+        known = [row for row in rows if "compression" in row]
+        lines += ["", "## What compression costs", "", f"At most {DEAREST} of any bar is allowed.", "", *_costs(known)]
     return "\n".join(lines) + "\n"
 
 

@@ -249,6 +249,26 @@ def test_bars_and_costs_are_marked(measured: dict[str, Any]) -> None:
     assert measured["text"].count("**no**") == len(held) - reached + sum(not r["compression"]["met"] for r in held)
 
 
+def test_what_has_not_changed_is_not_measured_again(
+    measured: dict[str, Any], tmp_path: Path, data: Path, small_pack: Path
+) -> None:
+    earlier = {key: value for key, value in measured.items() if key not in {"text", "printed"}}
+    other = {"models": earlier["models"] | {"nli": "another model's"}}
+    (tmp_path / "before.json").write_text(json.dumps(earlier | other))
+    given = ["--data", data, "--models", small_pack, "--before", tmp_path / "before.json"]
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *given, "--out", tmp_path / "now.md"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[1] for line in done.stderr.splitlines() if ": " in line} == {"nli"}
+    now = json.loads((tmp_path / "now.json").read_text())
+    pairs = list(zip(now["figures"], earlier["figures"], strict=True))
+    assert all(new["value"] == old["value"] for new, old in pairs)
+    # What compression costs is known of kept rows alone.
+    assert all(("compression" in new) == (new["role"] != "nli") for new, _ in pairs)
+    assert now["not_measured"] == earlier["not_measured"]
+
+
 def test_a_missing_corpus_is_said_plainly(tmp_path: Path, small_pack: Path) -> None:
     given = ["--data", tmp_path, "--models", small_pack]
     done = subprocess.run([sys.executable, SCRIPT, *given], capture_output=True, text=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from maude_echoes import KINDS as ECHOES
+from maude_echoes import responses
 from maude_tables import CORPORA, KINDS, TRUE, ZERO_SHOT, bars, markdown, published
 
 GOOD = {
@@ -54,3 +56,19 @@ def test_the_page_shows_ours_beside_theirs() -> None:
     assert "| word order | 0.700 | at least 0.72 | **no** |" in page
     assert "| word order | 3 | **0.700** (0.726) |" in page
     assert "WordNet" in page
+
+
+def test_echoes_are_of_the_same_dialogue() -> None:
+    from random import Random
+
+    from turnwise.train.maude_data import Sampled
+
+    held = [Sampled(turns=(f"hi {n}", f"what is new {n}", f"not much {n}")) for n in range(5)]
+    held.append(Sampled(turns=("too", "short")))
+    rows = responses(held, Random(0))
+    assert len(rows) == 5
+    for context, true, wrong in rows:
+        assert tuple(wrong) == ECHOES
+        assert wrong["last turn again"] == context[-1] != true
+        assert sorted(wrong["last turn, shuffled"].split()) == sorted(context[-1].split())
+        assert wrong["own turn again"] == context[-2]

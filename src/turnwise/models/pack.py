@@ -77,7 +77,7 @@ class Pack:
         if len(closed) < 2:
             return
         for entry in closed:
-            self._word_table(entry)
+            self.word_table(entry)
         with ThreadPoolExecutor(thread_count()) as threads:
             list(threads.map(self._session, closed))
 
@@ -87,7 +87,8 @@ class Pack:
         name = self.name if self.precision == "fp32" else f"{self.name}{AT}{self.precision}"
         return f"{name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
 
-    def _read(self, name: str) -> bytes:
+    def read(self, name: str) -> bytes:
+        """A file of the pack, held against its hash."""
         return read_checked(self.folder, name, self.manifest.files[name])
 
     def _open(self, entry: RoleEntry, fingerprint: str) -> Model:
@@ -95,11 +96,11 @@ class Pack:
         from turnwise.models.onnx.session import thread_count
 
         if entry.kind == "table":
-            return _open_table(self._read(entry.file), fingerprint)
+            return _open_table(self.read(entry.file), fingerprint)
         if entry.kind == "weights":
             from turnwise.models.heads_numpy import HeadWeights, unpack_weights
 
-            return HeadWeights(unpack_weights(self._read(entry.file)), fingerprint)
+            return HeadWeights(unpack_weights(self.read(entry.file)), fingerprint)
         if entry.tokenizer is None:
             raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
         tokens = Tokens(self._tokenizer(entry.tokenizer), entry.max_length, entry.window, entry.begin)
@@ -133,12 +134,12 @@ class Pack:
 
         if entry.weights is None:
             raise TurnwiseError(f"pack '{self.name}': a recurrent role names no weights in the manifest")
-        head, reading = read_head(self._read(entry.weights), entry.weights)
+        head, reading = read_head(self.read(entry.weights), entry.weights)
         return MaudeModel(UtteranceEncoder(network, tokens, reading), head, fingerprint, budget)
 
     def _tokenizer(self, name: str) -> Tokenizer:
         if name not in self._tokenizers:
-            self._tokenizers[name] = read_tokenizer(self._read(name))
+            self._tokenizers[name] = read_tokenizer(self.read(name))
         return self._tokenizers[name]
 
     def _session(self, entry: RoleEntry) -> InferenceSession:
@@ -146,7 +147,7 @@ class Pack:
         from turnwise.models.onnx.session import open_session
 
         if entry.file not in self._sessions:
-            content, path, table = self._read(entry.file), str(self.folder / entry.file), self._word_table(entry)
+            content, path, table = self.read(entry.file), str(self.folder / entry.file), self.word_table(entry)
             if self.precision == "int8":
                 from turnwise.models.onnx.int8 import in_whole_numbers
 
@@ -154,12 +155,12 @@ class Pack:
             self._sessions[entry.file] = open_session(content, path, table)
         return self._sessions[entry.file]
 
-    def _word_table(self, entry: RoleEntry) -> Mapping[str, npt.NDArray[Any]]:
+    def word_table(self, entry: RoleEntry) -> Mapping[str, npt.NDArray[Any]]:
         """The word embeddings that several files share: all rows as whole numbers, then their scales."""
         if entry.words is None or entry.words_shape is None:
             return {}
         if entry.words not in self._tables:
-            content, (rows, width) = self._read(entry.words), entry.words_shape
+            content, (rows, width) = self.read(entry.words), entry.words_shape
             if len(content) != rows * (width + 4):
                 raise TurnwiseError(f"{self.folder / entry.words}: not a table of {rows} x {width}")
             numbers = np.frombuffer(content, dtype=np.int8, count=rows * width).reshape(rows, width)

@@ -109,11 +109,11 @@ class TorchEncoder:
         """A vector per row of each of several layers, in one pass; pooled where the states are, so that few travel."""
         states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
         mask = _on(self.module, batch.mask)[..., None]
-        begun = [_later(_pooled(states[layer].float(), mask, pooling)) for layer in layers]
+        begun = [_later(pool(states[layer].float(), mask, pooling)) for layer in layers]
         return [wait() for wait in begun]
 
 
-def _pooled(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
+def pool(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
     if pooling == "cls":
         return states[:, 0]
     if pooling == "mean":
@@ -196,7 +196,7 @@ class TorchHead:
     def begin_logits(self, batch: Batch) -> Later:
         """`logits`, begun."""
         states = self.module(**_inputs(self.module, batch)).last_hidden_state.float()
-        pooled = _pooled(states, _on(self.module, batch.mask)[..., None], self._pooling)
+        pooled = pool(states, _on(self.module, batch.mask)[..., None], self._pooling)
         inner = self._activation(nn.functional.linear(pooled, *self._dense))
         return _later(nn.functional.linear(inner, *self._out))
 
