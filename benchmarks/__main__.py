@@ -61,6 +61,7 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             *(f"--{name}" for name in ("smoke", "quick") if getattr(asked, name)),
             *([f"--checkpoints {asked.checkpoints.name}"] if asked.checkpoints else []),
             *([] if smoke or quick else [f"--count {count}", f"--rounds {rounds}"]),
+            *([] if smoke or quick else [f"--sizes {','.join(map(str, asked.sizes))}"]),
         ],
         "machine": {"processor": _processor(), "threads": threads},
         "weights": "trained" if asked.checkpoints else "random",

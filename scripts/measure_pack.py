@@ -199,8 +199,9 @@ def unchanged(pack: Pack, earlier: Mapping[str, Any]) -> set[str]:
 
 def joined(found: dict[str, Any], earlier: Mapping[str, Any], kept: set[str]) -> dict[str, Any]:
     """A report whose roles that were not measured again are those of an earlier one, in its order."""
-    new = iter(found["figures"])
-    rows = [row if row["role"] in kept else next(new) for row in earlier["figures"]]
+    new, measured = iter(found["figures"]), {row["role"] for row in found["figures"]}
+    old = [row for row in earlier["figures"] if row["role"] in kept | measured]
+    rows = [row if row["role"] in kept else next(new) for row in old]
     missing = sorted({*found["not_measured"]} - {row["role"] for row in rows})
     return found | {"figures": [*rows, *new], "not_measured": missing}
 
@@ -225,8 +226,7 @@ def markdown(found: Mapping[str, Any]) -> str:
     for title, part in (("Bars", bars), ("Beside the bars", [row for row in rows if row["bar"] is None])):
         if part:
             lines += ["", f"## {title}", "", *_lines(part)]
-    if any("compression" in row for row in rows):
-        known = [row for row in rows if "compression" in row]
+    if known := [row for row in rows if "compression" in row]:
         lines += ["", "## What compression costs", "", f"At most {DEAREST} of any bar is allowed.", "", *_costs(known)]
     return "\n".join(lines) + "\n"
 

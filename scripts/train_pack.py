@@ -86,7 +86,7 @@ STAGES: dict[str, dict[str, Any]] = {
         **CAUSAL,
     },
 }
-# Side by side on one GPU, each in the time of both.
+# The bundled ones ran side by side on one GPU, for so many minutes each.
 TAUGHT = {"teacher": "judge", "learning_rate": 8e-5, "compile": True, "share": 13.3}
 STAGES["nup-taught"] = STAGES["nup"] | TAUGHT | {"base": "nup", "taught": 1500, "teacher_share": 0.6}
 STAGES["vup-taught"] = STAGES["vup"] | TAUGHT | {"base": "vup", "taught": 1200, "teacher_share": 0.7}
