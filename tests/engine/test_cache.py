@@ -190,3 +190,18 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     runs = [start(folder, tmp_path / f"log{i}", 0.001, count) for i in range(2)]
     assert [run.communicate()[0].strip() for run in runs] == [expected(count)] * 2
     assert len(Cache(folder)) == count
+
+
+def test_many_may_make_the_same_cache_at_once(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    for number in range(20):
+        gate = Barrier(12)
+
+        def make(_: int, folder: Path = tmp_path / str(number), gate: Barrier = gate) -> None:
+            gate.wait()
+            Cache(folder).close()
+
+        with ThreadPoolExecutor(12) as threads:
+            list(threads.map(make, range(12)))

@@ -39,6 +39,17 @@ class Cache:
             self._start_again()
 
     def _open(self) -> sqlite3.Connection:
+        """The database. Of processes that make it at once, sqlite turns some away without waiting: they come again."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._opened()
+            except sqlite3.OperationalError as problem:
+                if "locked" not in str(problem) or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+
+    def _opened(self) -> sqlite3.Connection:
         database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
         try:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
