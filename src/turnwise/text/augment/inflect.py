@@ -22,7 +22,7 @@ overcome overcame overcome|pay paid|put put|quit quit|read read|ride rode ridden
 run ran run|say said|see saw seen|seek sought|sell sold|send sent|set set|shake shook shaken|shed shed
 shine shone|shoot shot|show showed shown|shrink shrank shrunk|shut shut|sing sang sung|sink sank sunk|sit sat
 sleep slept|slide slid|spend spent|spin spun|spit spat|split split|spread spread|spring sprang sprung|stand stood
-steal stole stolen|stick stuck|sting stung|strike struck|swear swore sworn|sweep swept|swim swam swum|swing swung
+steal stole stolen|stick stuck|sting stung|strike struck|stride strode stridden|swear swore sworn|sweep swept|swim swam swum|swing swung
 take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown|tread trod trodden
 understand understood|undertake undertook undertaken|upset upset|wake woke woken|wear wore worn|weave wove woven
 weep wept|win won|wind wound|withdraw withdrew withdrawn|write wrote written
@@ -47,7 +47,7 @@ _COMPARED = {"good": ("better", "best"), "bad": ("worse", "worst"), "far": ("far
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh)$")
 _CONSONANT_Y = re.compile(r"[^aeiou]y$")
 # One short stressed syllable: its last consonant is doubled.
-_DOUBLED = re.compile(r"^[^aeiou]*[aeiou][bdgklmnprt]$")
+_DOUBLED = re.compile(r"^y?[^aeiouy]*[aeiou][bdgklmnprt]$")
 _VOWELS = re.compile(r"[aeiouy]+")
 
 
@@ -136,9 +136,10 @@ def gerund(verb: str) -> str:
     doubled = [form for form in irregular_forms(verb, "v") if form == f"{verb}{verb[-1:]}ing"]
     if doubled:
         return doubled[0]
-    if verb.endswith("ie"):
+    # Die, and whatever ends in lie, tie or vie; but birdieing.
+    if verb.endswith("ie") and (len(verb) < 4 or verb.endswith(("lie", "tie", "vie"))):
         return verb[:-2] + "ying"
-    if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")) and verb != "be":
+    if verb.endswith("e") and not verb.endswith(("ee", "ie", "oe", "ye")) and verb != "be":
         return verb[:-1] + "ing"
     return _double(verb) + "ing"
 
