@@ -175,6 +175,62 @@ def test_causal_lm_shrinks_and_distils(room: Path) -> None:
     assert json.loads((room / "student" / "config.json").read_text())["num_hidden_layers"] == 2
 
 
+def test_contrast_teaches_what_was_not_said(room: Path) -> None:
+    learning: dict[str, Any] = {"steps": 150, "learning_rate": 3e-3, "restyle": 0.0, "validate": 80}
+    plain = run(room, "clm", "plain", "llama", **learning)
+    contrast = run(room, "clm", "contrast", "llama", contrast=1.0, **learning)
+    assert set(contrast["held_out"]["ranking"]) == {"sum", "mean"}
+    apart, before = (card["held_out"]["ranking"]["mean"] for card in (contrast, plain))
+    assert apart["pairwise"] > before["pairwise"] + 0.03
+    assert apart["across_contexts"] > before["across_contexts"] + 0.03
+    assert contrast["held_out"]["perplexity"] < 10  # it has not forgotten to speak
+
+
+def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:
+    from tokenizers import Tokenizer
+
+    from turnwise.train import dialogues
+    from turnwise.train.causal import Continuation
+    from turnwise.train.config import Config
+
+    config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama")
+    fluent = Continuation(dialogues.read(config.data), config)
+    tokenizer = Tokenizer.from_file(str(room / "llama" / "tokenizer.json"))
+    rows = [Labelled("i like tea . [SEP] do you ?", "yes , i do .", 1), Labelled(None, "dogs run", 1)]
+    for separator, text in (
+        (" ", "i like tea . do you ? yes , i do ."),
+        ("\n", "i like tea .\ndo you ?\nyes , i do ."),
+    ):
+        batch = fluent.responses(rows, [separator] * 2)
+        judged = [tokenizer.decode([int(i) for i in row if i >= 0]).strip() for row in batch["targets"]]
+        assert judged == ["yes , i do .", "dogs run"]
+        assert tokenizer.decode(batch["input_ids"][0, 1:].tolist()) == text
+
+
+def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
+    from transformers import BertConfig, BertModel
+
+    from turnwise.train import network
+
+    small = BertConfig(vocab_size=50, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=128)
+    torch.manual_seed(0)
+    trunk = BertModel(small, add_pooling_layer=False).eval()
+    for layer in trunk.encoder.layer:
+        torch.nn.init.normal_(layer.output.LayerNorm.weight, 0.9, 0.1)
+        torch.nn.init.normal_(layer.output.LayerNorm.bias, 0.1, 0.1)
+    ids = torch.randint(0, 50, (4, 9))
+    before = trunk(input_ids=ids).last_hidden_state
+    network.grow(trunk, 6)
+    after = trunk(input_ids=ids).last_hidden_state
+    assert len(trunk.encoder.layer) == trunk.config.num_hidden_layers == 6
+    assert torch.nn.functional.cosine_similarity(before, after, dim=-1).min() > 0.99
+    card = run(room, "emotion", "grown", "bert", grow_layers=2)
+    assert json.loads((room / "grown" / "config.json").read_text())["num_hidden_layers"] == 2
+    assert card["held_out"]["emotion"]["examples"] == SMALL["validate"]
+    with pytest.raises(TurnwiseError, match="only a BERT trunk can grow"):
+        run(room, "emotion", "no", "llama", grow_layers=4)
+
+
 def test_four_bit_weights_are_a_fixed_point(room: Path) -> None:
     from turnwise.train.causal import FourBit
 

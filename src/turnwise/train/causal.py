@@ -16,9 +16,10 @@ from transformers import LlamaForCausalLM
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED, pad
-from turnwise.train.inputs import restyled, spaced
+from turnwise.train.inputs import SEPARATOR, restyled, spaced
 from turnwise.train.loop import Batch
 from turnwise.train.sampling import Places
+from turnwise.train.tasks import Labelled
 from turnwise.train.vocabulary import count_tokens, prune, spread
 
 TURN_SEPARATORS = ("\n", " ")
@@ -98,6 +99,24 @@ class Continuation:
             }
             for part in by_length(ids, chunks)
         ]
+
+    def responses(self, rows: Sequence[Labelled], separators: Sequence[str]) -> Batch:
+        """Responses after their contexts as tensors, the responses alone to be predicted."""
+        before, after = [], []
+        for row, separator in zip(rows, separators, strict=True):
+            context = (row.first or "").replace(SEPARATOR, separator)
+            # A space belongs to the word after it, a newline to the turn before.
+            spaced_out = separator == " " and context
+            before.append(context if spaced_out or not context else context + separator)
+            after.append(f" {row.second}" if spaced_out else row.second)
+        ids, targets = [], []
+        encoded = zip(*map(self._tokenizer.encode_batch_fast, (before, after)), strict=True)
+        for context_ids, response_ids in ((a.ids, b.ids) for a, b in encoded):
+            head = [self._start, *context_ids[-self._config.context_tokens :]]
+            tail = response_ids[: self._config.response_tokens]
+            ids.append(head + tail)
+            targets.append([IGNORED] * len(head) + tail)
+        return {"input_ids": torch.from_numpy(pad(ids, 0)), "targets": torch.from_numpy(pad(targets, IGNORED))}
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         # Padding stands on the right of a causal model, where no real token can see it.

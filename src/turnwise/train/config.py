@@ -56,6 +56,8 @@ class Config:
     taught: int | None = None
     keep_layers: int | None = None
     vocabulary: int | None = None
+    grow_layers: int | None = None
+    contrast: float = 0.0
     four_bit: bool = False
     compile: bool = False
     device: str = "auto"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import BertForMaskedLM, BertModel, LlamaModel, PretrainedConfig
 
+from turnwise.errors import TurnwiseError
 from turnwise.train import checkpoint
 
 LOWEST = -1e4
@@ -83,9 +85,44 @@ def is_causal(folder: Path) -> bool:
     return bool(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "llama")
 
 
-def classifier(base: Path, labels: Mapping[str, Sequence[str]], dropout: float, freeze_words: bool) -> Classifier:
-    """A classifier over the trunk of the model in a folder; a head that an earlier run left there goes on."""
+def grow(trunk: BertModel, layers: int) -> None:
+    """Add layers that at first pass on what they are given, each a copy of the one before it.
+
+    Nothing leaves the new layer's two blocks yet, and its norms undo themselves: numbers that were normed with some
+    gain and shift keep about their mean and spread.
+    """
+    old: Any = trunk.encoder.layer
+    made = nn.ModuleList()
+    for place, layer in enumerate(old):
+        made.append(layer)
+        for _ in range(layers * (place + 1) // len(old) - layers * place // len(old) - 1):
+            made.append(_passing_on(layer))
+    trunk.encoder.layer = made
+    trunk.config.num_hidden_layers = len(made)
+
+
+@torch.no_grad()
+def _passing_on(layer: nn.Module) -> nn.Module:
+    new: Any = copy.deepcopy(layer)
+    gain, shift = (value.clone() for value in (new.output.LayerNorm.weight, new.output.LayerNorm.bias))
+    spread, mean = (gain.square().mean() + shift.var(unbiased=False)).sqrt(), shift.mean()
+    for block in (new.attention.output, new.output):
+        for value in (block.dense.weight, block.dense.bias):
+            value.zero_()
+        block.LayerNorm.weight.fill_(spread)
+        block.LayerNorm.bias.fill_(mean)
+    return cast("nn.Module", new)
+
+
+def classifier(
+    base: Path, labels: Mapping[str, Sequence[str]], dropout: float, freeze_words: bool, layers: int | None = None
+) -> Classifier:
+    """A classifier over the trunk of the model in a folder, grown if asked; heads that an earlier run left go on."""
     trunk = trunk_of(base)
+    if layers is not None:
+        if not isinstance(trunk, BertModel):
+            raise TurnwiseError(f"{base}: only a BERT trunk can grow")
+        grow(trunk, layers)
     _freeze(trunk, freeze_words)
     model = Classifier(trunk, labels, dropout)
     if (base / checkpoint.HEADS_LAYOUT).is_file():

@@ -90,6 +90,7 @@ def ranking(task: NextUtterance, ask: Ask, count: int, seed: int) -> dict[str, o
         "contexts": count,
         "pairwise": round(float(wins.mean()), 4),
         "first_of_eleven": round(float(wins.all(axis=1).mean()), 4),
+        "across_contexts": round(float(np.mean(chances[:, :1, None] > chances[:, 1:].reshape(1, 1, -1))), 4),
         "by_kind": {name: round(float(np.mean(w)), 4) for name, w in sorted(by_kind.items())},
         "by_corpus": {name: round(float(np.mean(w)), 4) for name, w in sorted(by_corpus.items())},
     }

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from turnwise.errors import TurnwiseError
-from turnwise.train import bert, causal, checkpoint, network, tasks, validation
+from turnwise.train import bert, causal, checkpoint, contrast, network, tasks, validation
 from turnwise.train.config import Config
 from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
 from turnwise.train.dialogues import Dialogue, read, split
@@ -81,7 +81,11 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     used_rows = [row for row in rows if not _held_out(row, config)]
     learnt = [tasks.build(name, kept, config, used_rows) for name in config.parts]
     model = network.classifier(
-        config.base, {task.name: task.labels for task in learnt}, config.dropout, config.freeze_words
+        config.base,
+        {task.name: task.labels for task in learnt},
+        config.dropout,
+        config.freeze_words,
+        config.grow_layers,
     )
     teacher = None
     if config.teacher is not None:
@@ -172,7 +176,8 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
         device, dtype = _beside(config)
         teacher = causal.load(config.teacher, dtype=dtype)
         teacher.train(False).to(device)
-    objective = causal.Continuation(kept, config, teacher)
+    fluent = causal.Continuation(kept, config, teacher)
+    objective = contrast.Contrast(fluent, kept, config) if config.contrast else fluent
     happened = fit(model, objective, config)
     return _finish_causal(config, model, happened, held)
 
@@ -195,4 +200,5 @@ def _finish_causal(config: Config, model: Any, happened: dict[str, Any], held: S
         corpus: round(objective.perplexity(model, some), 3) for corpus, some in texts.items() if len(some) > 4
     }
     held_out = {"perplexity": round(objective.perplexity(model, everything[: config.validate]), 3)}
-    return {"training": happened, "held_out": held_out | {"perplexity_by_corpus": perplexities}}
+    apart = contrast.told_apart(model, objective, held, config)
+    return {"training": happened, "held_out": held_out | {"perplexity_by_corpus": perplexities, "ranking": apart}}
