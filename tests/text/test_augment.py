@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.text.augment.inflect import PARTICIPLE, PAST, gerund, inflect, participle, past, plural

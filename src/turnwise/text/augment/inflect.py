@@ -22,7 +22,8 @@ overcome overcame overcome|pay paid|put put|quit quit|read read|ride rode ridden
 run ran run|say said|see saw seen|seek sought|sell sold|send sent|set set|shake shook shaken|shed shed
 shine shone|shoot shot|show showed shown|shrink shrank shrunk|shut shut|sing sang sung|sink sank sunk|sit sat
 sleep slept|slide slid|spend spent|spin spun|spit spat|split split|spread spread|spring sprang sprung|stand stood
-steal stole stolen|stick stuck|sting stung|strike struck|stride strode stridden|swear swore sworn|sweep swept|swim swam swum|swing swung
+steal stole stolen|stick stuck|sting stung|stride strode stridden|strike struck
+swear swore sworn|sweep swept|swim swam swum|swing swung
 take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown|tread trod trodden
 understand understood|undertake undertook undertaken|upset upset|wake woke woken|wear wore worn|weave wove woven
 weep wept|win won|wind wound|withdraw withdrew withdrawn|write wrote written
