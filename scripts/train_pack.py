@@ -107,6 +107,7 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
     if "emotion" in stage["objective"]:
         # Its threshold is chosen on these dialogues, so they are kept for that.
         files = [file for file in files if not file.name.startswith("dailydialog_valid")]
+    if "nli" in stage["objective"]:
         stage["pairs"] = [args.data / "nli" / f"{pairs}.jsonl" for pairs in PAIRS]
     rated = sorted([*args.data.glob("human/*.jsonl"), *args.data.glob("test/*.xz")])
     card = run(

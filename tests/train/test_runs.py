@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -89,6 +91,31 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
     assert student["teacher"]["base"] == "llama"
     with pytest.raises(TurnwiseError, match="a pack takes BERT classifiers"):
         build_pack([room / "judge"], room / "pack", name="judge", licence="none")
+
+
+def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
+    from turnwise.train import tasks
+    from turnwise.train.config import Config
+    from turnwise.train.dialogues import read, split
+    from turnwise.train.replies import Replier, read_replies, replies, write_replies
+    from turnwise.train.sampling import Places
+
+    kept, _ = split(read([room / "toy.jsonl"]), SMALL["held_out"])
+    written = next(replies(Replier(room / "llama", "cpu"), Places(kept), seed=0, size=20))
+    write_replies(room / "replies.jsonl", written)
+    assert read_replies(room / "replies.jsonl") == tuple(written)
+    assert all(reply.response and "\n" not in reply.response for reply in written)
+    assert {turn.text for d in kept for turn in d.turns} >= {reply.earlier for reply in written if reply.earlier}
+
+    run(room, "nup+nli", "asked", "llama")
+    asked: dict[str, Any] = {"teacher": room / "asked", "replies": room / "replies.jsonl", "reply_share": 1.0}
+    config = Config.make("nup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", **asked)
+    assert tasks.build("nup", kept, config).draw(Random(0)).label == tasks.UNKNOWN
+    card = run(room, "nup+nli", "told", "bert", **asked)
+    assert math.isfinite(card["training"]["last_loss"])  # though no row has a label
+    assert card["held_out"]["nli"]["examples"] == SMALL["validate"]
+    with pytest.raises(TurnwiseError, match="name a teacher"):
+        run(room, "nup", "no", "bert", replies=room / "replies.jsonl")
 
 
 def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:

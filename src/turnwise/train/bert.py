@@ -18,7 +18,7 @@ from turnwise.train.inputs import context_text, restyled
 from turnwise.train.loop import Batch
 from turnwise.train.network import Classifier, is_causal
 from turnwise.train.sampling import Places
-from turnwise.train.tasks import Labelled, Task
+from turnwise.train.tasks import UNKNOWN, Labelled, Task
 
 READ = ("input_ids", "token_type_ids", "attention_mask")
 
@@ -64,7 +64,9 @@ class Classification:
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = logits_of(model, batch).float()
-        loss = nn.functional.cross_entropy(logits, batch["labels"])
+        known = (batch["labels"] != UNKNOWN).sum().clamp(min=1)
+        loss: Tensor = nn.functional.cross_entropy(logits, batch["labels"], ignore_index=UNKNOWN, reduction="sum")
+        loss = loss / known
         (teacher,) = self._teacher
         if teacher is None or batch["head"] not in teacher.heads:
             return loss

@@ -54,6 +54,8 @@ class Config:
     teacher: Path | None = None
     teacher_share: float = 0.7
     taught: int | None = None
+    replies: Path | None = None
+    reply_share: float = 0.25
     keep_layers: int | None = None
     vocabulary: int | None = None
     grow_layers: int | None = None
@@ -73,8 +75,9 @@ class Config:
             raise TurnwiseError(f"unknown training option {unknown[0]!r}; known: {', '.join(sorted(known))}")
         for name in ("evaluation", "pairs"):
             options[name] = tuple(Path(path) for path in options.get(name) or ())
-        if options.get("teacher"):
-            options["teacher"] = Path(options["teacher"])
+        for name in ("teacher", "replies"):
+            if options.get(name):
+                options[name] = Path(options[name])
         if isinstance(options.get("mix"), Mapping):
             options["mix"] = Mix(**options["mix"])
         config = cls(
@@ -92,6 +95,8 @@ class Config:
             raise TurnwiseError(f"{self.objective}: only {', '.join(CLASSIFIERS)} can share a trunk")
         if not self.data:
             raise TurnwiseError("nothing to train on: give at least one file of dialogues")
+        if self.replies and not self.teacher:
+            raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         if not (self.base / "config.json").is_file():
             raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
 

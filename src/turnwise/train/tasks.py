@@ -16,9 +16,12 @@ from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
 from turnwise.train.facts import TfIdf, choose_fact
 from turnwise.train.inputs import context_text, restyled
 from turnwise.train.negatives import Negatives
+from turnwise.train.replies import Reply, read_replies
 from turnwise.train.sampling import Places
 
 NO_EMOTION = frozenset({"no_emotion", "none", "neutral"})
+# The label of an example that only a teacher can judge: no loss is taken from it.
+UNKNOWN = -100
 NLI_NAMES = {"c": "contradiction", "n": "neutral", "e": "entailment"}
 
 
@@ -58,8 +61,11 @@ class NextUtterance:
         self.places = Places(pool, power=config.corpus_power, weights=config.corpus_weights)
         self.negatives = Negatives(pool, tfidf)
         self._tfidf, self._config = tfidf, config
+        self._replies = read_replies(config.replies)
 
     def draw(self, rng: Random) -> Labelled:
+        if self._replies and rng.random() < self._config.reply_share:
+            return self._unjudged(rng.choice(self._replies), rng)
         dialogue, turn = self.places.draw(rng)
         label = rng.randrange(2)
         truth, kind = dialogue.turns[turn].text, "true"
@@ -67,6 +73,10 @@ class NextUtterance:
         if not label:
             response, kind = self.negatives.draw(dialogue, turn, self._config.mix, rng)
         return self.example(dialogue, turn, response, label, kind, rng)
+
+    def _unjudged(self, reply: Reply, rng: Random) -> Labelled:
+        *turns, response = restyled([*reply.context, reply.response], rng, self._config.restyle)
+        return Labelled(context_text(turns), response, UNKNOWN, "written by a model")
 
     def example(self, dialogue: Dialogue, turn: int, response: str, label: int, kind: str, rng: Random) -> Labelled:
         """The example of this response at this turn, true or not."""
@@ -143,9 +153,14 @@ class Inference:
     def __init__(self, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled]) -> None:
         self._rows = {label: [r for r in rows if r.label == label] for label in range(len(self.labels))}
         self._made = contradictions.Pairs(dialogues)
+        self._replies = [reply for reply in read_replies(config.replies) if reply.earlier]
         self._config = config
 
     def draw(self, rng: Random) -> Labelled:
+        if self._replies and rng.random() < self._config.reply_share:
+            reply = rng.choice(self._replies)
+            earlier, response = restyled([reply.earlier, reply.response], rng, self._config.restyle)
+            return Labelled(earlier, response, UNKNOWN, "written by a model")
         label = rng.randrange(len(self.labels))
         if self._rows[label] and rng.random() < 0.4:
             row = rng.choice(self._rows[label])

@@ -98,8 +98,9 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     happened = fit(model, bert.Classification(learnt, config, teacher), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
+    labelled = dataclasses.replace(config, replies=None)
     for name in config.parts:
-        results[name] = _validate(tasks.build(name, held, config, held_rows), model, config)
+        results[name] = _validate(tasks.build(name, held, labelled, held_rows), model, config)
         logger.info("%s held out: %s", name, results[name])
     return {"training": happened, "held_out": results}
 
