@@ -7,11 +7,13 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     vup         valid utterances, inference and emotion on one trunk, from mlm
     judge       SmolLM2 with a pruned vocabulary and all heads of nup and vup
     nup-taught  nup, gone on with, the judge's answers before its eyes
-    vup-taught  vup, likewise
+    nup-grown   nup-taught with twice the layers and inference too; the judge is also asked about a model's replies
+                (first: scripts/write_replies.py OUT/clm --data DIR --out OUT/replies.jsonl)
+    vup-taught  vup, likewise taught
     teacher     SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
     clm         twelve of SmolLM2's layers, tuned on a four-bit grid
 
-The bundled pack holds mlm, nup-taught, vup-taught and clm.
+The bundled pack holds mlm, nup-grown, vup-taught (its inference head left out, as nup-grown has a better one) and clm.
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
@@ -90,6 +92,17 @@ STAGES: dict[str, dict[str, Any]] = {
 TAUGHT = {"teacher": "judge", "learning_rate": 8e-5, "compile": True, "share": 13.3}
 STAGES["nup-taught"] = STAGES["nup"] | TAUGHT | {"base": "nup", "taught": 1500, "teacher_share": 0.6}
 STAGES["vup-taught"] = STAGES["vup"] | TAUGHT | {"base": "vup", "taught": 1200, "teacher_share": 0.7}
+STAGES["nup-grown"] = STAGES["nup-taught"] | {
+    "objective": "nup+dr-f+nli",
+    "base": "nup-taught",
+    "share": 20.5,
+    "shares": {"nup": 0.66, "dr-f": 0.1, "nli": 0.24},
+    "grow_layers": 12,
+    "learning_rate": 1.2e-4,
+    "taught": 3500,
+    "teacher_share": 0.75,
+    "replies": "replies.jsonl",
+}
 WORD_TABLE = "word_embeddings"
 
 
@@ -103,6 +116,8 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
     for role in ("base", "teacher"):
         if stage.get(role):
             stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
+    if stage.get("replies"):
+        stage["replies"] = args.out / stage["replies"]
     files = [f for f in sorted(args.data.glob("train/*.xz")) if not f.name.startswith(LEFT_OUT)]
     if "emotion" in stage["objective"]:
         # Its threshold is chosen on these dialogues, so they are kept for that.

@@ -50,6 +50,19 @@ def test_trunks_share_one_table_of_words(small_pack: Path) -> None:
     assert {pack.manifest.role(role).file for role in ("vup", "nli", "emotion")} == {"vup+nli+emotion.onnx"}
 
 
+def test_of_two_checkpoints_with_a_role_the_first_has_it(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    first = checkpoints["shared"]
+    heads = json.loads((first / "heads.json").read_text())
+    *others, last = heads["heads"]
+    one = Path(shutil.copytree(first, tmp_path / "one"))
+    (one / "heads.json").write_text(json.dumps(heads | {"heads": {last: heads["heads"][last]}}))
+    pack = build_pack([one, first], tmp_path / "pack", name="p", licence="none")
+    assert pack.manifest.role(last).file == f"{last}.onnx"
+    assert pack.manifest.role(others[0]).file == "+".join(others) + ".onnx"
+    with pytest.raises(TurnwiseError, match="already; leave it out"):
+        build_pack([first, one], tmp_path / "again", name="p", licence="none")
+
+
 def test_a_trunk_with_words_of_its_own_keeps_them(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 

@@ -101,7 +101,9 @@ def card(where: Where = None) -> None:
 
 @pack.command()
 def build(
-    checkpoints: Annotated[list[Path], typer.Argument(help="Folders of trained checkpoints.")],
+    checkpoints: Annotated[
+        list[Path], typer.Argument(help="Folders of trained checkpoints; where two offer a role, the first has it.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the new pack.")],
     licence: Annotated[str, typer.Option(help="The pack's licence; its training data decide it.")],
     name: Annotated[str | None, typer.Option(help="The pack's name; its folder's when left out.")] = None,

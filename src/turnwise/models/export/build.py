@@ -69,9 +69,11 @@ class PackBuilder:
         return max(self._fineness.get(role, DEFAULT_FINENESS) for role in roles)
 
     def add(self, folder: Path, wanted: Sequence[str] | None = None) -> None:
-        """Add a checkpoint's roles, or those of them that are wanted."""
+        """Add those of a checkpoint's roles that are wanted, or that no checkpoint before it has filled."""
         offered = roles_in(folder)
-        roles = [role for role in offered if wanted is None or role in wanted]
+        roles = [role for role in offered if (role not in self.roles if wanted is None else role in wanted)]
+        if not roles and not wanted:
+            raise TurnwiseError(f"{folder}: earlier checkpoints fill {', '.join(offered)} already; leave it out")
         missing = [role for role in wanted or () if role not in offered]
         if missing:
             raise TurnwiseError(f"{folder}: cannot be '{missing[0]}'; it offers: {', '.join(offered)}")
@@ -264,9 +266,10 @@ def build_pack(
     fineness: Mapping[str, float] | None = FINENESS,
     keep: Path | None = None,
 ) -> Pack:
-    """A pack from checkpoints, given as folders (all their roles) or by role; `fineness=None` keeps full precision.
+    """A pack from checkpoints, given as folders or by role; `fineness=None` keeps full precision.
 
-    Roles that no checkpoint fills come from the pack in the folder `keep`, if there is one.
+    Where two folders offer a role, the first has it. Roles that no checkpoint fills come from the pack in the folder
+    `keep`, if there is one.
     """
     partial = out.with_name(out.name + ".partial")
     if out.exists():
