@@ -179,16 +179,15 @@ def main() -> None:
         columns = {m: [row[m] for row in judged if row[m] is not None] for m in metrics}
         path = Path(file)
         sets = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        sets[name] = sets.get(name, {}) | measure(
-            {m: [float(v) for v in column if v is not None] for m, column in columns.items()}
-        )
+        found = measure({m: [float(v) for v in column if v is not None] for m, column in columns.items()})
+        sets[name] = sets.get(name, {}) | {m: _shortened(of) for m, of in found.items()}
         path.write_text(as_json(sets), encoding="utf-8")
 
 
 def as_json(sets: Mapping[str, Mapping[str, object]]) -> str:
     """Sets of constants, a metric a line."""
     rows = {
-        name: ",\n".join(f"    {json.dumps(metric)}: {json.dumps(_shortened(found))}" for metric, found in some.items())
+        name: ",\n".join(f"    {json.dumps(metric)}: {json.dumps(found)}" for metric, found in some.items())
         for name, some in sets.items()
     }
     return "{\n" + ",\n".join(f"  {json.dumps(name)}: {{\n{text}\n  }}" for name, text in rows.items()) + "\n}\n"

@@ -54,13 +54,13 @@ class Sets:
 class Distance(Metric):
     """Asks for vectors of (context, response) and (context, reference); whole systems are compared, never turns.
 
-    Recommended: the trunk of next-utterance prediction below its last layer, as scripts/choose_fbd_layer.py chooses,
+    Recommended: the trunk of next-utterance prediction below its last layers, as scripts/choose_fbd_layer.py chooses,
     and the context as it was trained on. Paper and released: an encoder as it came, the last layer's first token.
     """
 
     role: str = "nup-trunk"
-    layer: int = -2
-    pooling: Literal["mean", "cls", "max"] = "mean"
+    layer: int = -3
+    pooling: Literal["mean", "cls", "max"] = "max"
     turns: str = "6"
     joined: Literal["separator", "space"] = "separator"
     most_references: int = 10
