@@ -66,7 +66,7 @@ def test_what_is_asked(name: str) -> None:
     example = Example("me too", context=("hi", "i ski"), references=("so do i", "no"))
     texts = ("me too", "so do i", "no")
     asked = load_metric(name).requests(example)
-    assert asked == [Embed("hi [SEP] i ski", text, "max", -3, role="nup-trunk") for text in texts]
+    assert asked == [Embed("hi [SEP] i ski", text, "max", -4, role="nup-trunk") for text in texts]
     for mode in ("released", "paper"):
         asked = load_metric(f"{name}:{mode}").requests(example)
         assert asked == [Embed("hi i ski", text, "cls", -1) for text in texts]

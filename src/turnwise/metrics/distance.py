@@ -59,7 +59,7 @@ class Distance(Metric):
     """
 
     role: str = "nup-trunk"
-    layer: int = -3
+    layer: int = -4
     pooling: Literal["mean", "cls", "max"] = "max"
     turns: str = "6"
     joined: Literal["separator", "space"] = "separator"
