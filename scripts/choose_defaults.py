@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from train_pack import LEFT_OUT
+from train_pack import training_split
 
 from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
@@ -36,9 +36,7 @@ from turnwise.models.generate import Decoding, Writer
 from turnwise.models.pack import load_pack
 from turnwise.models.tasks import CausalModel
 from turnwise.text.corrupt import drop, reorder, repeat
-from turnwise.train.config import Config
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import Dialogue, merge_runs, read, split
+from turnwise.train.dialogues import Dialogue, merge_runs
 from turnwise.train.facts import TfIdf, choose_fact
 from turnwise.train.negatives import Mix, Negatives
 from turnwise.train.sampling import Places
@@ -86,11 +84,8 @@ class Place:
 
 
 def unseen_dialogues(data: Path) -> list[Dialogue]:
-    """The dialogues that were held out of training, in the very split that training made."""
-    files = [file for file in sorted(data.glob("train/*.xz")) if not file.name.startswith(LEFT_OUT)]
-    rated = sorted([*data.glob("human/*.jsonl"), *data.glob("test/*.xz")])
-    clean, _ = decontaminate(read(files), evaluation_fingerprints(rated))
-    _, held = split(clean, Config.held_out, Config.seed)
+    """The dialogues that were held out of training."""
+    _, held = training_split(data)
     return [merge_runs(dialogue) for dialogue in held]
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from baseline_bounds import bounds
-from train_pack import LEFT_OUT, WEIGHTS
+from train_pack import WEIGHTS, rated_files, training_files
 
 from turnwise.engine.cache import Cache
 from turnwise.models.export.heads import write_head
@@ -225,9 +225,8 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     # Numbers next to nothing are a hundred times slower than nothing.
     torch.set_flush_denormal(True)
-    files = [file for file in sorted(args.data.glob("train/*.xz")) if not file.name.startswith(LEFT_OUT)]
-    rated = sorted([*args.data.glob("human/*.jsonl"), *args.data.glob("test/*.xz")])
-    clean, report = decontaminate(read(files), evaluation_fingerprints(rated))
+    files = training_files(args.data)
+    clean, report = decontaminate(read(files), evaluation_fingerprints(rated_files(args.data)))
     kept, held = split([merge_runs(d) for d in clean], HELD_OUT)
     print(report.summary(), flush=True)
     for role in args.roles:

@@ -31,7 +31,10 @@ import logging
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnwise.train.dialogues import Dialogue
 
 # Task-oriented dialogues teach a model that every reply is about a booking.
 LEFT_OUT = ("multiwoz", "sgd", "star", "taskmaster4")
@@ -106,6 +109,26 @@ STAGES["nup-grown"] = STAGES["nup-taught"] | {
 WORD_TABLE = "word_embeddings"
 
 
+def training_split(data: Path) -> tuple[list[Dialogue], list[Dialogue]]:
+    """(kept, held out) of the dialogues that the pack is trained on, in the very split that training makes."""
+    from turnwise.train.config import Config
+    from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
+    from turnwise.train.dialogues import read, split
+
+    clean, _ = decontaminate(read(training_files(data)), evaluation_fingerprints(rated_files(data)))
+    return split(clean, Config.held_out, Config.seed)
+
+
+def training_files(data: Path) -> list[Path]:
+    """The files of dialogues that the pack is trained on."""
+    return [file for file in sorted(data.glob("train/*.xz")) if not file.name.startswith(LEFT_OUT)]
+
+
+def rated_files(data: Path) -> list[Path]:
+    """The files that nothing may be trained on."""
+    return sorted([*data.glob("human/*.jsonl"), *data.glob("test/*.xz")])
+
+
 def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str, Any]:
     """Train one stage and return what it scored on held-out dialogues."""
     from turnwise.train import run
@@ -118,18 +141,17 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
             stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
     if stage.get("replies"):
         stage["replies"] = args.out / stage["replies"]
-    files = [f for f in sorted(args.data.glob("train/*.xz")) if not f.name.startswith(LEFT_OUT)]
+    files = training_files(args.data)
     if "emotion" in stage["objective"]:
         # Its threshold is chosen on these dialogues, so they are kept for that.
         files = [file for file in files if not file.name.startswith("dailydialog_valid")]
     if "nli" in stage["objective"]:
         stage["pairs"] = [args.data / "nli" / f"{pairs}.jsonl" for pairs in PAIRS]
-    rated = sorted([*args.data.glob("human/*.jsonl"), *args.data.glob("test/*.xz")])
     card = run(
         stage.pop("objective"),
         data=files,
         out=args.out / name,
-        evaluation=rated,
+        evaluation=rated_files(args.data),
         minutes=minutes,
         workers=args.workers,
         **stage,

@@ -12,11 +12,10 @@ import argparse
 import time
 from pathlib import Path
 
-from train_pack import LEFT_OUT, WEIGHTS
+from train_pack import WEIGHTS, training_split
 
 from turnwise.train.config import Config
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import merge_runs, read, split
+from turnwise.train.dialogues import merge_runs
 from turnwise.train.replies import Replier, Reply, replies, write_replies
 from turnwise.train.sampling import Places
 
@@ -33,11 +32,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    files = [file for file in sorted(args.data.glob("train/*.xz")) if not file.name.startswith(LEFT_OUT)]
-    rated = sorted([*args.data.glob("human/*.jsonl"), *args.data.glob("test/*.xz")])
-    dialogues, report = decontaminate(read(files), evaluation_fingerprints(rated))
-    print(report.summary(), flush=True)
-    kept, _ = split(dialogues, Config.held_out, args.seed)
+    kept, _ = training_split(args.data)
     places = Places([merge_runs(d) for d in kept], power=Config.corpus_power, weights=WEIGHTS)
     began, written = time.monotonic(), list[Reply]()
     for batch in replies(Replier(args.model, args.device), places, args.seed, args.batch):

@@ -256,6 +256,8 @@ def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
     assert card["held_out"]["emotion"]["examples"] == SMALL["validate"]
     with pytest.raises(TurnwiseError, match="only a BERT trunk can grow"):
         run(room, "emotion", "no", "llama", grow_layers=4)
+    with pytest.raises(TurnwiseError, match="fewer layers than it has"):
+        run(room, "emotion", "no", "grown", grow_layers=1)
 
 
 def test_four_bit_weights_are_a_fixed_point(room: Path) -> None:

@@ -101,14 +101,19 @@ def told_apart(model: nn.Module, fluent: Continuation, held: Sequence[Dialogue],
     device = next(model.parameters()).device
     task, count = responses_of(held, config), max(1, config.validate // 2)
 
-    def score(rows: Sequence[Labelled], power: int, size: int = 64) -> npt.NDArray[np.floating]:
-        scores = []
+    @functools.cache  # both forms are asked about the same rows
+    def found(rows: tuple[Labelled, ...], size: int = 64) -> tuple[Tensor, Tensor]:
+        parts = []
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             batch = {name: value.to(device) for name, value in fluent.responses(part, [" "] * len(part)).items()}
-            totals, tokens = log_probs(model, batch)
-            scores.append((totals / tokens**power).cpu().numpy())
-        return np.stack([np.zeros(len(rows)), np.concatenate(scores)], axis=1)
+            parts.append(torch.stack(log_probs(model, batch)).cpu())
+        totals, tokens = torch.cat(parts, dim=1)
+        return totals, tokens
+
+    def score(rows: Sequence[Labelled], power: int) -> npt.NDArray[np.floating]:
+        totals, tokens = found(tuple(rows))
+        return np.stack([np.zeros(len(rows)), (totals / tokens**power).numpy()], axis=1)
 
     return {
         name: validation.ranking(task, functools.partial(score, power=power), count, config.seed)

@@ -120,8 +120,8 @@ def classifier(
     """A classifier over the trunk of the model in a folder, grown if asked; heads that an earlier run left go on."""
     trunk = trunk_of(base)
     if layers is not None:
-        if not isinstance(trunk, BertModel):
-            raise TurnwiseError(f"{base}: only a BERT trunk can grow")
+        if not isinstance(trunk, BertModel) or layers < trunk.config.num_hidden_layers:
+            raise TurnwiseError(f"{base}: only a BERT trunk can grow, and not to fewer layers than it has")
         grow(trunk, layers)
     _freeze(trunk, freeze_words)
     model = Classifier(trunk, labels, dropout)

@@ -7,7 +7,6 @@ can say it to a small one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -76,9 +75,7 @@ class Replier:
         self._end = int(self._tokenizer.encode("\n").ids[-1])
         self._device = device
 
-    def __call__(
-        self, contexts: Sequence[Sequence[str]], temperature: float, seed: int, tokens: int = 160
-    ) -> list[str]:
+    def __call__(self, contexts: Sequence[Sequence[str]], temperature: float, seed: int) -> list[str]:
         """A reply to each context: one line."""
         import torch
 
@@ -104,8 +101,8 @@ def _whole(text: str) -> str:
     ('Yes. So', 'Yes, I do.', 'Never')
     """
     line, end, _ = text.partition("\n")
-    sentences = "" if end else re.match(r"(.*[.!?])?", line)[0]  # type: ignore[index]
-    return (sentences or line).strip()
+    whole = len(line) if end else max(line.rfind(mark) for mark in ".!?") + 1
+    return (line[:whole] or line).strip()
 
 
 def replies(replier: Replier, places: Places, seed: int, size: int) -> Iterator[list[Reply]]:
