@@ -152,3 +152,15 @@ def test_the_registry_says_what_is_unknown() -> None:
         next(get_corpus(find_corpus("frames"), Path("nowhere")))
     with pytest.raises(TurnwiseError, match="no public corpus"):
         find_corpus("nothing")
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt"])
+def test_an_archive_that_reaches_outside_is_refused(server: str, tmp_path: Path, name: str) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(name), io.BytesIO(b""))
+    Served.files["/bad.tar.gz"] = packed.getvalue()
+    file = RemoteFile(f"{server}/bad.tar.gz", "raw/bad.tar.gz", unpack="bad")
+    with pytest.raises(TurnwiseError, match="outside its folder"):
+        list(get_corpus(PublicCorpus("bad", "a corpus", "none", "", (file,)), tmp_path))
+    assert not (tmp_path / "outside.txt").exists()

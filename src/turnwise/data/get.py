@@ -68,8 +68,20 @@ def _unpacked(archive: Path, target: Path) -> Path:
     partial = target.with_name(f"{target.name}.partial")
     try:
         with tarfile.open(archive) as content:
-            content.extractall(partial, filter="data")
+            _extract(content, partial)
     except (tarfile.TarError, OSError) as problem:
         raise TurnwiseError(f"{archive}: cannot be unpacked ({problem})") from None
     partial.replace(target)
     return target
+
+
+def _extract(content: tarfile.TarFile, folder: Path) -> None:
+    """Write the plain files of an archive. Python's own filter for this is not in every Python 3.11."""
+    for entry in content:
+        path = folder / entry.name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise tarfile.TarError(f"{entry.name} would be written outside its folder")
+        data = content.extractfile(entry) if entry.isfile() else None
+        if data is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data.read())
