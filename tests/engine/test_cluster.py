@@ -16,7 +16,7 @@ from tests.engine.test_shards import rows
 import turnwise as tw
 from turnwise.io.partitions import Partition, partitions
 from turnwise.io.read import read_rows
-from turnwise.io.remote import Place, places
+from turnwise.io.remote import Place, places, store
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'turnwise[ray]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'turnwise[ray]'")
@@ -75,6 +75,29 @@ def test_addresses_stand_for_files(files: list[str], tmp_path: Path) -> None:
         places([f"file://{tmp_path}/none-*.jsonl"])
     with pytest.raises(tw.TurnwiseError, match="cannot be used"):
         places(["nonsense://somewhere"])
+
+
+def test_what_says_that_all_is_there_is_never_seen_in_part(tmp_path: Path) -> None:
+    made, out = tmp_path / "made", tmp_path / "out"
+    made.mkdir()
+    (made / "a.json").write_text("{}")
+    (made / "state.json").write_bytes(b"x" * 30_000_000)
+    sizes: list[int] = []
+
+    def watch() -> None:
+        while not sizes:
+            if (out / "state.json").exists():
+                sizes.append((out / "state.json").stat().st_size)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    store(made, str(out), "state.json")
+    watcher.join(10)
+    assert sizes == [30_000_000]
+    (made / "state.json").write_text("{}")
+    store(made, str(out), "state.json")
+    assert (out / "state.json").read_text() == "{}"
+    assert sorted(file.name for file in out.iterdir()) == ["a.json", "state.json"]
 
 
 @pytest.mark.usefixtures("cluster")

@@ -95,9 +95,13 @@ def store(folder: Path, address: str, last: str) -> None:
             if file.is_dir():
                 filesystem.create_dir(target, recursive=True)
             else:
-                with file.open("rb") as content, filesystem.open_output_stream(target) as out:
+                # The last has another name until it is whole: a worker killed here must not leave half of it.
+                written = f"{target}.part" if file.name == last else target
+                with file.open("rb") as content, filesystem.open_output_stream(written) as out:
                     while chunk := content.read(CHUNK):
                         out.write(chunk)
+                if written != target:
+                    filesystem.move(written, target)
 
 
 def retrieve(address: str, into: Path) -> bool:
