@@ -2,7 +2,9 @@
 
 Nothing is shared: a masked language model reads the text once for every token and gives logits for every place, a
 causal one reads the context once alone and once with the response, and MAUDE encodes the whole conversation anew for
-every turn. Tokenising and formulas are ours, so that scores can be compared.
+every turn. What a classifier reads is padded to the 128 tokens of USR's release, whose retrieval models are given
+every pair at that length; a longer text is read whole, since ours is. Tokenising and formulas are ours, so that scores
+can be compared.
 """
 
 from __future__ import annotations
@@ -20,18 +22,21 @@ from turnwise.models.maude import State
 from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, Request, Row, TokenScores
 from turnwise.models.torch_networks import pool
 
+# The fixed length of a pair in USR's release.
+PADDED = 128
 
-def scores(request: str, examples: Sequence[Example], models: CheckpointModels) -> list[float]:
-    """The scores of all examples."""
+
+def scores(request: str, examples: Sequence[Example], models: CheckpointModels, padded: int = PADDED) -> list[float]:
+    """The scores of all examples; `padded` is the least length at which a classifier reads a text."""
     metric, found = load_metric(request), []
     for example in examples:
-        answers = [answer(asked, models) for asked in metric.requests(example)]
+        answers = [answer(asked, models, padded) for asked in metric.requests(example)]
         found.append(float(metric.judge(example, answers).value or 0.0))
     return found
 
 
 @torch.inference_mode()
-def answer(request: Request, models: CheckpointModels) -> Any:
+def answer(request: Request, models: CheckpointModels, padded: int = PADDED) -> Any:
     """The answer to one request."""
     model: Any = models.model(request.role)
     if isinstance(request, Classify) and request.role == "maude":
@@ -42,7 +47,7 @@ def answer(request: Request, models: CheckpointModels) -> Any:
     if isinstance(request, Continuation):
         return _continued(model, rows)
     if isinstance(request, Classify):
-        return model.answer(request, rows, [_classified(model, row) for row in rows])
+        return model.answer(request, rows, [_classified(model, row, padded) for row in rows])
     return model.answer(request, rows, [model.run([row])[0] for row in rows])
 
 
@@ -54,11 +59,13 @@ def _masked(model: Any, row: Row) -> float:
     return float(torch.log_softmax(logits, dim=-1)[0, row.places[0], row.wanted[0]])
 
 
-def _classified(model: Any, row: Row) -> list[float]:
+def _classified(model: Any, row: Row, padded: int) -> list[float]:
     """The probabilities of the labels, from what a tokenizer of transformers gives: ids, types and a mask."""
     head, module = model.network, model.network.module
-    mask = torch.ones(1, len(row.ids), dtype=torch.long)
-    inputs = {"input_ids": torch.tensor([row.ids]), "token_type_ids": torch.tensor([row.types]), "attention_mask": mask}
+    padding = [0] * (padded - len(row.ids))
+    mask = torch.tensor([[1] * len(row.ids) + padding])
+    ids, types = torch.tensor([[*row.ids, *padding]]), torch.tensor([[*row.types, *padding]])
+    inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
     pooled = pool(module(**inputs).last_hidden_state, mask[..., None], head._pooling)
     inner = head._activation(torch.nn.functional.linear(pooled, *head._dense))
     found: list[float] = torch.softmax(torch.nn.functional.linear(inner, *head._out).double(), dim=-1)[0].tolist()

@@ -16,11 +16,12 @@ SIDES = """
 ## Side by side
 
 *naive*: torch in fp32, one text at a time in the order given, one forward pass per masked token, the context read twice
-for every response, the whole conversation encoded anew for every turn. *fp32*: the same weights in our engine; scores
-agree to 1e-3. *int8*: a pack as it is shipped, computing in whole numbers (`--models NAME@int8`); scores are held
-against those of full precision by rank. A causal language model computes in fp32 either way.
-Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve. *Of the peak*: of a large product
-in fp32, which whole numbers may exceed.
+for every response, the whole conversation encoded anew for every turn, and what a classifier reads padded to 128
+tokens, as USR's release gives every pair to its retrieval models. *naive, unpadded*: the same without that padding.
+*fp32*: the same weights in our engine; scores agree to 1e-3. *int8*: a pack as it is shipped, computing in whole
+numbers (`--models NAME@int8`); scores are held against those of full precision by rank. A causal language model
+computes in fp32 either way. Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve. *Of
+the peak*: of a large product in fp32, which whole numbers may exceed.
 Other packages run in fp32 on the same weights, in batches: bert-score, the CrossEncoder of sentence-transformers on
 pairs of turns, and minicons for the likelihood of responses by a masked and of continuations by a causal model.
 """
