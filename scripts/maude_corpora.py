@@ -57,6 +57,8 @@ OPEN_DOMAIN: Mapping[str, int] = {
 CORPORA: Mapping[str, Mapping[str, int]] = {"personachat": PERSONACHAT, "open": OPEN_DOMAIN}
 # What a model of the tables is asked about while it is chosen: dialogues of train/ unlike any that it learns from.
 UNLIKE: Mapping[str, int] = {"dailydialog_valid": 120, "sgd_dev": 120, "star_all": 120}
+# Contexts of these are read sentence by sentence, as the paper reads Frames and MultiWOZ; of all others turn by turn.
+TASK_ORIENTED = frozenset({"sgd_dev", "star_all", "frames_train", "multiwoz_test"})
 # How many responses the language model writes to contexts of each, and how many turns of a dialogue are corrupted and
 # reworded (None: all of them, as of a test dialogue).
 REPLIES: Mapping[str, int] = {"personachat": 1000, "open": 700}

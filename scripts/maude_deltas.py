@@ -3,7 +3,9 @@
 Trains MAUDE and its baselines on PersonaChat and what is like it, against all negatives, against semantic ones
 only and against syntactic ones only, and prints for each kind of response on PersonaChat's validation set how far
 its mean score lies below the true responses' (the delta), the zero-shot deltas of random utterances on other corpora,
-the published numbers, and the bars that MAUDE is held to. --metrics adds any metric of the pack as it is.
+the published numbers, and the bars that MAUDE is held to. --metrics adds any metric of the pack as it is. Each model
+is measured as it was trained, and on a scale that was settled on dialogues of train/ (`maude_scale.py`). As in the
+paper, contexts of task-oriented corpora are read sentence by sentence, those of others turn by turn.
 
 What was trained or encoded before is taken from --work, and trained heads from --heads where they were trained
 elsewhere, as by train_maude.py and delta_baselines.py on a GPU: SET/maude.safetensors for each of all, semantics and
@@ -16,14 +18,16 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from maude_corpora import Room
-from maude_tables import CORPORA, KINDS, TRUE, ZERO_SHOT, markdown
+from maude_corpora import TASK_ORIENTED, Room
+from maude_scale import Scale, settled
+from maude_tables import AS_TRAINED, CORPORA, KINDS, SETTLED, TRUE, Measured, markdown
 from train_maude import RECIPE, dialogues, recommended, train_head
 
 from turnwise.dialogue import Example
@@ -32,6 +36,7 @@ from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
 from turnwise.models.export.maude import OWN
 from turnwise.models.maude import State, read_head
+from turnwise.text.sentences import sentences
 from turnwise.train.maude import SETS, Options
 from turnwise.train.maude_data import CORRUPTIONS, Sampled
 from turnwise.train.negatives import maude_random
@@ -39,10 +44,14 @@ from turnwise.train.negatives import maude_random
 Values = npt.NDArray[np.floating]
 Score = Callable[[Sequence[Sequence[str]], Sequence[str]], Values]
 Asked = dict[str, list[tuple[tuple[str, ...], str]]]
+RANDOM = "random utterance"
 
 
-def variants(test: Sequence[Sampled], seed: int = 0) -> Asked:
-    """Every context with its true response, and the same contexts with each kind of other response."""
+def variants(test: Sequence[Sampled], seed: int = 0, *, by_sentence: bool = False) -> Asked:
+    """Every context with its true response, and the same contexts with each kind of other response.
+
+    With `by_sentence` what was said before is read sentence by sentence.
+    """
     rng = Random(f"{seed}:deltas")
     asked: Asked = {name: [] for name in (TRUE, *KINDS)}
     said = [dialogue.turns[1:] for dialogue in test]
@@ -51,6 +60,8 @@ def variants(test: Sequence[Sampled], seed: int = 0) -> Asked:
     for number, dialogue in enumerate(test):
         for place in range(1, len(dialogue.turns)):
             context = dialogue.turns[:place]
+            if by_sentence:
+                context = tuple(sentence for turn in context for sentence in sentences(turn))
             asked[TRUE].append((context, dialogue.turns[place]))
             asked["random utterance"].append((context, maude_random(said, number, rng)))
             if number in own and len(written) > 1:
@@ -65,12 +76,16 @@ def variants(test: Sequence[Sampled], seed: int = 0) -> Asked:
     return {name: pairs for name, pairs in asked.items() if pairs}
 
 
-def deltas(asked: Asked, score: Score) -> dict[str, dict[str, float]]:
+def scores_of(asked: Asked, score: Score) -> dict[str, Values]:
+    """What a model says of each kind of response."""
+    return {name: np.asarray(score(*map(list, zip(*pairs, strict=True)))) for name, pairs in asked.items()}
+
+
+def deltas(asked: Asked, found: Mapping[str, Values]) -> dict[str, dict[str, float]]:
     """For each kind of response: how many, mean, population standard deviation, delta, and wins of the true one.
 
     A kind that only some contexts have is held against the true responses to those contexts.
     """
-    found = {name: np.asarray(score(*map(list, zip(*pairs, strict=True)))) for name, pairs in asked.items()}
     truth = dict(zip((context for context, _ in asked[TRUE]), found[TRUE], strict=True))
     rows = {}
     for name, values in found.items():
@@ -135,6 +150,47 @@ def encoder_of(folder: Path) -> str:
     return "the pack's encoder" if encoder == "encoder" else f"an encoder of {encoder}"
 
 
+class Trial:
+    """What every model is asked: PersonaChat's responses, random ones of other corpora, and those of train/."""
+
+    def __init__(self, room: Room, dialogues: int, other: int, validated: int) -> None:
+        self.asked = variants(room.test("personachat_valid", dialogues))
+        self.others = {
+            name: variants(room.test(name, other, variants=False), by_sentence=name in TASK_ORIENTED)
+            for name in CORPORA
+        }
+        # Heads are chosen by these deltas, too: word order and random utterances of what is like PersonaChat, random
+        # utterances of what is not.
+        held = variants(room.training("personachat")[1][:validated])
+        self.settling = [(held, "word order"), (held, RANDOM)]
+        self.settling += [
+            (variants(some, by_sentence=name in TASK_ORIENTED), RANDOM) for name, some in room.unlike().items()
+        ]
+
+    def scale(self, score: Score) -> Scale:
+        """A model's scale, by dialogues of train/ alone."""
+        found = [scores_of({TRUE: asked[TRUE], kind: asked[kind]}, score) for asked, kind in self.settling]
+        return settled([(by[TRUE], by[kind]) for by, (_, kind) in zip(found, self.settling, strict=True)])
+
+    def measure(self, score: Score, zero_shot: bool) -> dict[str, Measured]:
+        """By scale, as trained and settled: the rows of PersonaChat, and of corpora that no model learnt from."""
+        scales = {AS_TRAINED: Scale(), SETTLED: self.scale(score)}
+        own = scores_of(self.asked, score)
+        other = {corpus: scores_of(asked, score) for corpus, asked in self.others.items()} if zero_shot else {}
+        return {
+            name: Measured(
+                scale.steepness,
+                scale.middle,
+                deltas(self.asked, {kind: scale(values) for kind, values in own.items()}),
+                {
+                    corpus: deltas(self.others[corpus], {kind: scale(v) for kind, v in found.items()})[RANDOM]
+                    for corpus, found in other.items()
+                },
+            )
+            for name, scale in scales.items()
+        }
+
+
 def main() -> None:
     """Train what is missing, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -145,6 +201,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="Markdown file to write; a JSON file is written beside it")
     parser.add_argument("--dialogues", type=int, default=150, help="dialogues of PersonaChat to measure on")
     parser.add_argument("--other", type=int, default=120, help="dialogues of each other corpus")
+    parser.add_argument("--validated", type=int, default=200, help="held-out dialogues of train/ that settle scales")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="negatives to train against")
     parser.add_argument("--baselines", nargs="*", default=["ruber", "infersent", "bert-nli"], help="of its paper")
     parser.add_argument("--metrics", nargs="*", default=[], help="metrics of the pack, as they are")
@@ -153,10 +210,9 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     room = Room(args.data, args.work, args.models, args.paraphraser)
-    asked = variants(room.test("personachat_valid", args.dialogues))
-    others = {name: variants(room.test(name, args.other, variants=False)) for name in CORPORA}
+    trial = Trial(room, args.dialogues, args.other, args.validated)
     heads = args.heads or args.work / "tables"
-    tables: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    tables: dict[str, dict[str, dict[str, Measured]]] = {}
     for name in args.sets:
         models: dict[str, Score] = {"maude": trained(room, heads, name, args.options)}
         if args.baselines:
@@ -166,19 +222,18 @@ def main() -> None:
             models |= {baseline: trainer.trained(baseline, SETS[name]) for baseline in args.baselines}
         if name == args.sets[0]:
             models |= {request: metric_score(request, room) for request in args.metrics}
-        tables[name] = {label: deltas(asked, score) for label, score in models.items()}
-        if name == "all":
-            tables[ZERO_SHOT] = {
-                label: {corpus: deltas(pairs, score)["random utterance"] for corpus, pairs in others.items()}
-                for label, score in models.items()
-            }
+        tables[name] = {label: trial.measure(score, name == "all") for label, score in models.items()}
     command = f"python scripts/maude_deltas.py --dialogues {args.dialogues} --other {args.other}"
     text = markdown(tables, room.paraphraser, command, {name: encoder_of(heads / name) for name in args.sets})
     print(text)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(text, encoding="utf-8")
-        args.out.with_suffix(".json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+        stored = {
+            name: {label: {scale: asdict(one) for scale, one in by.items()} for label, by in models.items()}
+            for name, models in tables.items()
+        }
+        args.out.with_suffix(".json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

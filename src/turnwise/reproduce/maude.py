@@ -41,7 +41,8 @@ SAMPLED = (
 )
 ZERO_SHOT_SAMPLED = (
     f"Ours stands on every context of {ZERO_SHOT_DIALOGUES} dialogues of each corpus, drawn by the seed: DailyDialog's "
-    "and MultiWOZ's test sets, and Frames. Brackets: bootstrap over dialogues."
+    "and MultiWOZ's test sets, and Frames. As in the paper, contexts of Frames and MultiWOZ are read sentence by "
+    "sentence. Brackets: bootstrap over dialogues."
 )
 
 

@@ -15,6 +15,7 @@ from turnwise.reproduce.room import Room
 from turnwise.stats.bootstrap import mean_interval
 from turnwise.text.augment.substitute import paraphrases
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
+from turnwise.text.sentences import sentences
 
 TRUE = "Gold Truth Response"
 REWORDED, WRITTEN = "BackTranslation", "Seq2Seq"
@@ -29,6 +30,7 @@ KINDS = (TRUE, REWORDED, WRITTEN, RANDOM, RANDOM_WRITTEN, *CORRUPTIONS)
 # the error of such a mean, which is shown beside it.
 DIALOGUES, REPLIES = 50, 50
 ZERO_SHOT_DIALOGUES = 40
+TASK_ORIENTED = frozenset({"frames_train", "multiwoz_test"})
 
 
 class Answered(NamedTuple):
@@ -54,7 +56,10 @@ def turns_of(room: Room, corpus: str, most: int) -> list[tuple[str, ...]]:
 
 
 def variants(room: Room, corpus: str, most: int = DIALOGUES, kinds: Sequence[str] = KINDS) -> Answers:
-    """Some kinds of response to every context of a sample; written ones to a few, where a model can write."""
+    """Some kinds of response to every context of a sample; written ones to a few, where a model can write.
+
+    As in the paper, contexts of task-oriented corpora are read sentence by sentence.
+    """
     test = turns_of(room, corpus, min(most, room.limit or most))
     rng = Random(f"{room.seed}:{corpus}:variants")
     found: Answers = {kind: [] for kind in kinds}
@@ -62,7 +67,10 @@ def variants(room: Room, corpus: str, most: int = DIALOGUES, kinds: Sequence[str
     said = [turns[1:] for turns in test]
     for number, turns in enumerate(test):
         for place in range(1, len(turns)):
-            true = Answered(turns[:place], number, place, turns[place])
+            before = turns[:place]
+            if corpus in TASK_ORIENTED:
+                before = tuple(sentence for turn in before for sentence in sentences(turn))
+            true = Answered(before, number, place, turns[place])
             found[TRUE].append(true)
             found[RANDOM].append(true._replace(response=_other(said, number, rng)))
             for kind, change in CORRUPTIONS.items():
