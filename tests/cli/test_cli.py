@@ -223,3 +223,53 @@ def test_an_interrupt_keeps_the_rows_so_far_and_exits_with_130() -> None:
     assert running.returncode == 130
     assert "interrupted after" in err
     assert 0 < len(json.loads(out)["turns"]) <= 40_000
+
+
+def test_brackets_in_names_are_no_markup(tmp_path: Path) -> None:
+    names = ("a[t=0.7]", "a[t=1.0]", "b[/INST]")
+    rows = [{"response": f"hi there {n}", "system": name} for n, name in enumerate(names)]
+    file = tmp_path / "chats.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    finished = turnwise("score", file, "--metrics", "length,distinct-1")
+    assert finished.returncode == 0, finished.stderr
+    assert all(name in finished.stdout for name in names)
+
+
+def test_a_bare_command_shows_help_that_can_be_read() -> None:
+    for command in ((), ("pack",), ("data",)):
+        finished = turnwise(*command)
+        assert finished.returncode == 2
+        assert len(finished.stderr.splitlines()) > 5
+        assert "Commands" in finished.stderr
+
+
+@pytest.mark.parametrize("margin", ["nan", "inf", "-1", "x"])
+def test_a_gate_without_a_real_margin_is_refused(margin: str) -> None:
+    finished = turnwise(
+        "compare", EXAMPLES, "--baseline", "juniper", "--metrics", "f1", "--fail-if-worse", f"f1@{margin}"
+    )
+    assert finished.returncode == 2
+    assert "METRIC@MARGIN" in finished.stderr
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    finished = turnwise("metaeval", EXAMPLES, "--metrics", "bleu-4[corpus=true],f1,fbd", "--qualities", "Overall")
+    assert finished.returncode == 0, finished.stderr
+    assert "left out: fbd: of whole systems" in finished.stderr
+    finished = turnwise("reproduce", "usr", "--data", tmp_path, "--out", tmp_path / "pages", "--tables", "1,99")
+    assert finished.returncode == 2
+    assert "there is no '99'; there are: 1, 2" in finished.stderr
+    (tmp_path / "good.jsonl").write_text('{"response": "hi"}\n')
+    (tmp_path / "bad.jsonl").write_text('{"response": " "}\n')
+    finished = turnwise("compare", tmp_path / "good.jsonl", tmp_path / "bad.jsonl", "--metrics", "length")
+    assert finished.returncode == 2
+    assert "bad.jsonl:1: response: blank" in finished.stderr
+
+
+def test_files_of_one_name_are_counted_together_and_it_is_said(tmp_path: Path) -> None:
+    for folder in ("v1", "v2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "log.jsonl").write_text('{"response": "hi"}\n' * 2)
+    finished = turnwise("score", tmp_path / "v1", tmp_path / "v2", "--metrics", "length")
+    assert finished.returncode == 0
+    assert "are counted as one system, log, by their names" in finished.stderr

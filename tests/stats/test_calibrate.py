@@ -57,7 +57,7 @@ def test_it_finds_what_raters_hid() -> None:
     assert np.corrcoef([found.biases[i] for i in range(60)], bias)[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("ratings", [[4.0], [1.0, 1.0, 2.0], [5.0] * 6])
+@pytest.mark.parametrize("ratings", [[4.0], [1.0, 1.0, 2.0], [4.0] * 6])
 def test_the_ends_of_a_scale_are_those_of_quadrature(ratings: list[float]) -> None:
     low, high = 1.0, 4.0
     raters = [f"r{i}" for i in range(len(ratings))]
@@ -74,7 +74,7 @@ def test_the_ends_of_a_scale_are_those_of_quadrature(ratings: list[float]) -> No
 
 
 def test_far_ends_change_nothing_and_draws_are_seeded() -> None:
-    rows = [3.0, 4.0, 2.0, 5.0], ["a", "a", "b", "b"], ["u", "v", "u", "w"]
+    rows = [3.0, 4.0, 2.0, 4.0], ["a", "a", "b", "b"], ["u", "v", "u", "w"]
     free, far = calibrate(*rows), calibrate(*rows, scale=(-100, 100))
     assert [s.mean for s in far.systems.values()] == pytest.approx([s.mean for s in free.systems.values()])
     assert [s.std for s in far.systems.values()] == pytest.approx([s.std for s in free.systems.values()], rel=0.02)
@@ -91,3 +91,10 @@ def test_missing_ratings_and_bad_requests() -> None:
         calibrate([1.0, 2.0], ["a"], ["u", "v"])
     with pytest.raises(ValueError, match="lower end"):
         calibrate([1.0], ["a"], ["u"], scale=(5, 1))
+    with pytest.raises(ValueError, match="outside the scale 1 to 4"):
+        calibrate([1.0, -50.0], ["a", "b"], ["u", "v"], scale=(1, 4))
+    with pytest.raises(ValueError, match="infinite"):
+        calibrate([1.0, float("inf")], ["a", "b"], ["u", "v"])
+    for changed in ({"bias_variance": 0.0}, {"noise_variance": 0.0}):
+        with pytest.raises(ValueError, match="above 0"):
+            calibrate([1.0, 2.0], ["a", "b"], ["u", "v"], **changed)

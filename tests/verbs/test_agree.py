@@ -43,3 +43,19 @@ def test_a_dialogue_rating_counts_once() -> None:
 def test_one_rating_per_item_is_not_enough() -> None:
     with pytest.raises(tw.TurnwiseError, match="needs two raters"):
         tw.agreement([{"response": "x", "ratings": {"Overall": [3]}}] * 1)
+
+
+def test_raters_who_share_one_item_say_nothing_of_chance() -> None:
+    rows = [
+        {"id": str(n), "response": "x", "ratings": {"Q": [1 + n % 3, 1 + n % 2]}, "raters": [f"a{n}", f"b{n}"]}
+        for n in range(10)
+    ]
+    assert value(tw.agreement(rows), "kappa") is None
+    assert value(tw.agreement(rows), "alpha-nominal") is not None
+
+
+def test_the_reason_why_there_are_no_ratings_is_given() -> None:
+    with pytest.raises(tw.TurnwiseError, match=r"ratings\.Q: nan is not a rating"):
+        tw.agreement([{"response": "x", "ratings": {"Q": [float("nan"), 3]}}])
+    with pytest.raises(tw.TurnwiseError, match="at most one rating"):
+        tw.agreement([{"response": "x", "ratings": {"Q": [2, None, None]}}] * 3)

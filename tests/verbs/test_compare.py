@@ -92,6 +92,25 @@ def test_what_could_not_be_measured_does_not_pass_the_gate(two_systems: list[dic
             Gate("f1", 0.5).failures(result)
 
 
+def test_a_system_that_left_contexts_out_does_not_pass_the_gate(two_systems: list[dict[str, Any]]) -> None:
+    good = [row for row in two_systems if row["system"] == "good"]
+    bad = [row for row in two_systems if row["system"] == "bad"][:4]
+    result = tw.compare([*good, *bad], metrics=["f1"], baseline="good")
+    assert any(f"bad left {len(good) - 4} of the {len(good)} contexts of good unanswered" in n for n in result.notes)
+    with pytest.raises(tw.TurnwiseError, match="unanswered"):
+        Gate("f1", 0.5).failures(result)
+    # The other way round nothing is missing; and where each has contexts of its own, nothing is left out.
+    assert not any("unanswered" in note for note in tw.compare([*good, *bad], metrics=["f1"], baseline="bad").notes)
+    apart = [{**row, "context_id": f"elsewhere {row['context_id']}"} for row in bad]
+    assert not any("unanswered" in note for note in tw.compare([*good, *apart], metrics=["f1"]).notes)
+
+
+def test_a_gate_on_too_few_contexts_is_refused(two_systems: list[dict[str, Any]]) -> None:
+    result = tw.compare(two_systems[:8], metrics=["f1"], baseline="good")
+    with pytest.raises(tw.TurnwiseError, match="too few contexts, give at least 6"):
+        Gate("f1", 0.0).failures(result)
+
+
 def test_too_few_contexts_are_pointed_out(two_systems: list[dict[str, Any]]) -> None:
     result = tw.compare(two_systems[:8], metrics=["f1"], baseline="bad")
     assert result.rows[0].verdict == "no difference"

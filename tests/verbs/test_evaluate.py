@@ -145,3 +145,40 @@ def test_intervals_can_be_left_out() -> None:
     assert [v.value for v in bare.system_values] == [v.value for v in full.system_values]
     assert all(v.low is not None for v in full.system_values)
     assert all(v.low is None and v.high is None for v in bare.system_values)
+
+
+def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from turnwise.dialogue import Example
+    from turnwise.metrics import registry
+    from turnwise.metrics.base import Metric, Score
+
+    @dataclass(frozen=True, kw_only=True)
+    class Ratio(Metric):
+        summary: ClassVar[str] = "one over the words, less two"
+        cite: ClassVar[str] = ""
+
+        def judge(self, example: Example, answers: object = ()) -> Score:
+            words = len(example.response.split())
+            return Score(float("nan") if words == 3 else 1 / (words - 2))
+
+    monkeypatch.setitem(registry.entries(), "ratio", registry.Entry("ratio", Ratio, {}))
+    said = [{"response": "a"}, {"response": "a b"}, {"response": "a b c"}, {"response": "a b c d"}]
+    found = tw.evaluate(said, metrics=["ratio", "length"])
+    assert found.turns["ratio"].to_list() == [-1.0, None, None, 0.5]
+    assert any("ZeroDivisionError in the metric (division by zero)" in line for line in found.problems)
+    assert any("the metric gave nan" in line for line in found.problems)
+
+
+def test_what_is_no_name_of_a_metric_is_refused() -> None:
+    for wrong in (None, 3, [3], [tw.load_metric("f1")]):
+        with pytest.raises(tw.TurnwiseError, match="metrics: "):
+            tw.evaluate([{"response": "a"}], metrics=wrong)  # type: ignore[arg-type]
+
+
+def test_one_turn_has_no_value_of_whole_systems() -> None:
+    score = tw.load_metric("diversity").score(response="hi", references=["hello"])
+    assert score.value is None
+    assert score.note

@@ -18,7 +18,7 @@ def main() -> None:
         sys.stderr.write(f"turnwise: {problem}\n")
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.stderr.write("turnwise: interrupted\n")
+        sys.stderr.write("turnwise: interrupted; what models have answered is kept, so run the same again to go on\n")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what is left in the buffer has nowhere to go.

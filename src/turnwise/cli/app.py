@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,16 +51,28 @@ app = typer.Typer(
 )
 
 
+# The status of a command that was interrupted, which is part of the interface.
+INTERRUPTED = 130
+
+
 def run() -> int:
     """Run the command that was typed; a misuse is said in one line, like every other problem."""
     try:
-        return int(app(standalone_mode=False) or 0)
+        status = int(app(standalone_mode=False) or 0)
+        # Newer versions of typer make a status of an interrupt that no command has caught.
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        return status
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception as problem:
         # Typer does not export the base class of its usage errors; this is the method that they share.
         if not hasattr(problem, "format_message"):
             raise
+        # A command without anything behind it: help, as a person reads it.
+        if type(problem).__name__ == "NoArgsIsHelpError":
+            typer.echo(problem.format_message(), err=True)
+            return 2
         message = " ".join(problem.format_message().split()).rstrip(".").replace("Value error, ", "")
         # The help that helps is that of the command which was misused.
         context = getattr(problem, "ctx", None)
@@ -337,7 +350,7 @@ def _parse_gate(text: str, composite: CompositeMetric | None) -> Gate:
     metric, at, margin = text.rpartition("@")
     composed = composite if composite is not None and composite.name == metric else None
     try:
-        if not at or float(margin) < 0:
+        if not at or not 0 <= float(margin) < math.inf:
             raise ValueError
         return Gate(metric, float(margin), composed)
     except ValueError:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from turnwise.models.verify import Checked
 
 
+# In a narrower window than this, five columns cannot be read.
+WIDE = 110
+
+
 def metric_list(form: str, models: str | None = None) -> None:
     """Every registered metric with what it is and needs; with models, also whether they can answer it."""
     from turnwise.metrics.catalogue import catalogue
@@ -23,21 +27,23 @@ def metric_list(form: str, models: str | None = None) -> None:
     if show._machine_readable(rows, form, whole={"metrics": rows}):
         return
     # Who asks what some models can do looks for that alone.
-    last = ("modes", "options") if models is None else (f"with {Path(models).name}",)
+    wide = show.out.width >= WIDE
+    last = (f"with {Path(models).name}",) if models is not None else ("modes", "options") if wide else ()
     table = show._table("Metrics", ("name", "what", "needs", *last))
+    table.columns[0].no_wrap = True
     for row in rows:
         needs = row["needs"].removeprefix("response").removeprefix(", ")
         needs = "; ".join(filter(None, (needs, row["models"] and f"models {row['models']}")))
         modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
         answered = f"lacks {row['lacks']}" if row.get("lacks") else "yes"
-        told = (modes, row["options"]) if models is None else (answered,)
+        told = (answered,) if models is not None else (modes, row["options"]) if wide else ()
         table.add_row(*map(Text, (row["name"], row["summary"], needs, *told)))
     show.out.print(table)
     if models is not None:
         show.note(f"{sum(not row['lacks'] for row in rows)} of {len(rows)} metrics can be computed with {models}")
     show.note(
         "asked for as NAME, NAME:mode or NAME[option=value]; groups: default, classic, usr+, usl-h+, all; "
-        "--format json has more"
+        f"{'--format json has' if wide else 'a wider window and --format json have'} more"
     )
 
 

@@ -38,7 +38,7 @@ def reproduce(
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
     from turnwise.reproduce.room import Room
-    from turnwise.reproduce.run import papers
+    from turnwise.reproduce.run import check_numbers, papers
     from turnwise.reproduce.run import reproduce as run
     from turnwise.verbs.evaluate import check_targets
 
@@ -46,6 +46,7 @@ def reproduce(
     folder = _data_folder(data)
     check_targets(folder=out)
     only = [name.strip() for name in (tables or "").split(",") if name.strip()]
+    check_numbers(wanted, only)
     # Corpora that are made from others belong to their authors as these do, and stay out of what people pass on.
     with TemporaryDirectory(prefix="turnwise-") as work:
         room = Room(folder, Path(work), models, device.value, cache, seed, limit)

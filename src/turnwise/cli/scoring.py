@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from turnwise.cli import show
 from turnwise.errors import TurnwiseError
@@ -123,8 +122,8 @@ def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str
         show.note(f"report: {report}")
     show.scores(result, form)
     if result.interrupted:
-        show.note(f"interrupted after {result.rows:,} rows; everything above is of those")
-        raise typer.Exit(130)
+        show.note(f"interrupted after {show.counted(result.rows, 'row')}; everything above is of those")
+        sys.exit(130)
 
 
 @contextmanager

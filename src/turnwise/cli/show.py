@@ -91,7 +91,7 @@ def scores(result: Result, form: str) -> None:
         bad, turns = result.bad_rows, result.rows
         systems = len({value.system for value in result.system_values})
         tail = f", {bad} not scored" if bad else ""
-        note(f"{turns:,} turns, {systems} system{'s' * (systems != 1)}{tail}; each value with its 95 % interval")
+        note(f"{counted(turns, 'turn')}, {counted(systems, 'system')}{tail}; each value with its 95 % interval")
         notes(f"{value.metric} of {value.system}: {value.made_of}" for value in result.system_values if value.made_of)
 
 
@@ -181,6 +181,7 @@ def agreement(result: Agreement, form: str) -> None:
         return
     numbers = ("value", "95 % interval", "items", "raters")
     table = _table("Agreement between raters", ("quality", "method"), numbers)
+    table.columns[1].no_wrap = True
     previous = None
     for row in result.rows:
         if previous is not None and row.quality != previous:
@@ -224,7 +225,7 @@ def selection(result: Selection, form: str) -> None:
     if _machine_readable(whole["picks"], form, whole=whole):
         return
     choices = [result.best, *([result.against] if result.against else [])]
-    title = f"Picked, of {len(result.best.picks)} contexts"
+    title = f"Picked, of {counted(len(result.best.picks), 'context')}"
     table = _table(title, ("system",), ("contexts", *(f"by {choice.metric}" for choice in choices)))
     counts = [{picked.system: picked for picked in choice.systems} for choice in choices]
     for system, picked in counts[0].items():
@@ -233,7 +234,7 @@ def selection(result: Selection, form: str) -> None:
     out.print(table)
     if result.against is not None:
         first, second = result.best.metric, result.against.metric
-        note(f"{first} and {second} pick different responses in {len(result.ballots)} contexts")
+        note(f"{first} and {second} pick different responses in {counted(len(result.ballots), 'context')}")
 
 
 def votes(result: Votes, form: str) -> None:
@@ -258,10 +259,19 @@ def text(content: str) -> None:
 def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
     table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, collapse_padding=True)
     for name in words:
-        table.add_column(name, overflow="fold")
+        table.add_column(Text(name), overflow="fold")
     for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(name), justify="right", no_wrap=True)
     return table
+
+
+def counted(count: int, name: str) -> str:
+    """So many things.
+
+    >>> counted(1, "turn"), counted(1200, "turn")
+    ('1 turn', '1,200 turns')
+    """
+    return f"{count:,} {name}{'s' * (count != 1)}"
 
 
 def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:

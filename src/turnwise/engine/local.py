@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 
 from turnwise.dialogue import Example, Row
+from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
 from turnwise.models.protocols import Answer, Request
 
@@ -52,13 +54,26 @@ def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], a
     answers = ask(wanted) if wanted else {}
     return [
         {
-            key: metric.judge(example, [answers[request] for request in asked.get(key, ())])
+            key: _judged(metric, example, [answers[request] for request in asked.get(key, ())])
             if lacking[key] is None
             else Score(None, note=lacking[key])
             for key, metric in metrics.items()
         }
         for example, lacking, asked in zip(examples, unmet, requests, strict=True)
     ]
+
+
+def _judged(metric: Metric, example: Example, answers: Sequence[Answer]) -> Score:
+    """A metric's score; what somebody else's metric does wrong costs its own score of that row, and says so."""
+    try:
+        score = metric.judge(example, answers)
+    except Exception as problem:
+        if isinstance(problem, TurnwiseError) or type(metric).__module__.partition(".")[0] == "turnwise":
+            raise
+        return Score(None, note=f"{type(problem).__name__} in the metric ({problem})")
+    if score.value is not None and not math.isfinite(score.value):
+        return replace(score, value=None, note=f"the metric gave {score.value}, which is no number")
+    return score
 
 
 def context_key(example: Example) -> int:

@@ -43,7 +43,9 @@ class SystemValue:
             return ""
         counts = {"responses": self.n, **({"references": int(r)} if (r := self.parts.get("references")) else {})}
         sizes = " and ".join(f"{count:,} {name}" for name, count in counts.items())
-        return f"{sizes}: " + ", ".join(f"{name} {part:.4g}" for name, part in self.parts.items() if name not in counts)
+        # What is nothing but rounding is nothing.
+        parts = {name: 0.0 if abs(part) < 1e-9 else part for name, part in self.parts.items() if name not in counts}
+        return f"{sizes}: " + ", ".join(f"{name} {part:.4g}" for name, part in parts.items())
 
 
 @dataclass(slots=True)

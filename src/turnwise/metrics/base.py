@@ -158,7 +158,11 @@ class Metric(ABC):
             references=_texts(references, "references"),
             facts=_texts(facts, "facts"),
         )
-        return judge_examples([example], {self.name: self}, asker())[0][self.name]
+        score = judge_examples([example], {self.name: self}, asker())[0][self.name]
+        if score.value is None and score.note is None:
+            # One turn has a share in such a value, and none of its own.
+            return Score(None, note=f"{self.name} judges many responses together; use evaluate")
+        return score
 
 
 def _texts(given: str | Sequence[str], field: str) -> tuple[str, ...]:

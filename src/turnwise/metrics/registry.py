@@ -54,6 +54,8 @@ class Entry:
 
 
 _entries: dict[str, Entry] = {}
+# Entry points that could not be loaded, and why.
+_broken: dict[str, str] = {}
 
 
 def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], type[M]]:
@@ -72,7 +74,11 @@ def _load_modules() -> None:
     for module in MODULES:
         importlib.import_module(module)
     for plugin in entry_points(group=ENTRY_POINT):
-        plugin.load()
+        try:
+            plugin.load()
+        except Exception as problem:
+            # Somebody's broken package must not cost those who never asked for it.
+            _broken[plugin.name] = f"{plugin.value} cannot be loaded ({type(problem).__name__}: {problem})"
     # Somebody may have imported one of them before: what is listed must not depend on that.
     place = {module: i for i, module in enumerate(MODULES)}
     in_order = sorted(_entries.values(), key=lambda entry: place.get(entry.cls.__module__, len(place)))
@@ -128,7 +134,9 @@ def load_metric(request: str) -> Metric:
     name = match["name"].strip()
     entry = entries().get(name)
     if entry is None:
-        raise TurnwiseError(f"metric '{name}' is not known{_closest(name, entries())}; see 'turnwise list metrics'")
+        why = "".join(f"; plugin '{plugin}': {reason}" for plugin, reason in _broken.items())
+        close = _closest(name, entries())
+        raise TurnwiseError(f"metric '{name}' is not known{close}{why}; see 'turnwise list metrics'")
     mode = match["mode"] or "recommended"
     if mode not in entry.cls.modes:
         offered = ", ".join(entry.cls.modes)
@@ -223,9 +231,14 @@ def expand(
     requests: str | Iterable[str], offered: frozenset[str], roles: frozenset[str] = frozenset()
 ) -> dict[str, Metric]:
     """Requested strings to metrics, keyed verbatim; a group gives those whose needs and models are there."""
-    wanted = split_list(requests) if isinstance(requests, str) else list(requests)
+    if not isinstance(requests, str | Iterable):
+        raise TurnwiseError(f"metrics: {requests!r} where names belong; give a string or a list of them")
+    wanted: list[Any] = split_list(requests) if isinstance(requests, str) else list(requests)
     chosen: dict[str, Metric] = {}
     for request in wanted:
+        if not isinstance(request, str):
+            given = type(request).__name__
+            raise TurnwiseError(f"metrics: {given} where a name belongs; register the class and ask by its name")
         if request in GROUPS:
             candidates = {name: load_metric(name) for name in members(request, offered, roles)}
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}

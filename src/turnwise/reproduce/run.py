@@ -79,6 +79,14 @@ def make_tables(
     return done
 
 
+def check_numbers(wanted: Sequence[Paper], only: Sequence[str]) -> None:
+    """Refuse a table that none of the papers has."""
+    known = {spec.number: None for paper in wanted for spec in paper.specs}
+    for number in only:
+        if number not in known:
+            raise TurnwiseError(f"--tables: there is no '{number}'; there are: {', '.join(known)}")
+
+
 def _specs(paper: Paper, only: Sequence[str]) -> list[Spec]:
     return [spec for spec in paper.specs if not only or spec.number in only]
 

@@ -103,9 +103,9 @@ def _pair_correlation(matrix: FloatArray, weights: FloatArray, method: WeightedM
 
 
 def _pair_kappa(matrix: FloatArray, weights: FloatArray, power: int) -> FloatArray:
-    """Mean Cohen's kappa over pairs of columns (USL-H)."""
+    """Mean Cohen's kappa over pairs of columns (USL-H); one item in common says nothing of chance."""
     return _mean_of_defined(
-        [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=1)], weights
+        [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=2)], weights
     )
 
 

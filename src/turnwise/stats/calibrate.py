@@ -58,6 +58,14 @@ def calibrate(
     values = floats(ratings)
     if values.ndim != 1 or not len(values) == len(systems) == len(raters):
         raise ValueError(f"{values.size} ratings, {len(systems)} systems, {len(raters)} raters: give one of each a row")
+    if np.isinf(values).any():
+        raise ValueError("a rating is infinite; give numbers, or nan for a missing one")
+    if scale is not None and not scale[0] < scale[1]:
+        raise ValueError(f"scale {scale[0]:g} to {scale[1]:g}: its lower end must come first")
+    if scale is not None and ((values < scale[0]) | (values > scale[1])).any():
+        raise ValueError(f"a rating lies outside the scale {scale[0]:g} to {scale[1]:g}; mend it or widen the scale")
+    if not bias_variance > 0 < noise_variance:
+        raise ValueError("bias_variance and noise_variance take numbers above 0")
     given = [row for row in zip(systems, raters, values.tolist(), strict=True) if not np.isnan(row[2])]
     places = {system: i for i, system in enumerate(dict.fromkeys(system for system, _, _ in given))}
     people = {rater: i for i, rater in enumerate(dict.fromkeys(rater for _, rater, _ in given))}
@@ -89,8 +97,6 @@ def _within(
     from scipy.special import ndtr
 
     low, high = scale
-    if not low < high:
-        raise ValueError(f"scale {low:g} to {high:g}: its lower end must come first")
     draws = np.random.default_rng(seed).standard_normal((DRAWS // 2, len(mean))) @ np.linalg.cholesky(covariance).T
     # In mirrored pairs the draws have the right mean to begin with, and only the weights' effect is estimated.
     draws = np.concatenate([draws, -draws])

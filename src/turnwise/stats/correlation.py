@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -11,6 +13,8 @@ from numpy.typing import ArrayLike
 
 from turnwise.stats.arrays import FloatArray, IntArray, complete_rows, floats
 
+# Of so many pairs all 40,320 orders are tried.
+MOST_PERMUTED = 8
 Method = Literal["pearson", "spearman", "kendall"]
 TieGroups = tuple[IntArray, IntArray, IntArray]
 
@@ -27,22 +31,23 @@ class Correlation:
 def pearson(x: ArrayLike, y: ArrayLike) -> Correlation:
     """Product-moment correlation.
 
-    >>> pearson([1, 2, 3, None], [1, 0, -1, 7])
-    Correlation(value=-1.0, p=0.0, n=3)
+    >>> found = pearson([1, 2, 3, None], [1, 0, -1, 7])
+    >>> found.value, round(found.p, 3), found.n
+    (-1.0, 0.333, 3)
     """
     first, second = _pairs(x, y)
-    return _with_p(_product_moment(first, second), len(first), held_fixed=0)
+    return _tested(first, second)
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> Correlation:
     """Pearson correlation of average ranks.
 
-    >>> spearman([1, 2, 3, 4], [2, 4, 6, 900])
-    Correlation(value=1.0, p=0.0, n=4)
+    >>> found = spearman([1, 2, 3, 4], [2, 4, 6, 900])
+    >>> found.value, round(found.p, 3), found.n
+    (1.0, 0.083, 4)
     """
     first, second = _pairs(x, y)
-    value = _product_moment(average_ranks(first), average_ranks(second))
-    return _with_p(value, len(first), held_fixed=0)
+    return _tested(average_ranks(first), average_ranks(second))
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> Correlation:
@@ -138,6 +143,25 @@ def deviations(values: FloatArray) -> FloatArray:
         _, exponent = np.frexp(np.abs(differences).max())
     scaled: FloatArray = np.ldexp(differences, -exponent)
     return scaled
+
+
+def _tested(x: FloatArray, y: FloatArray) -> Correlation:
+    """The correlation with its p: of few pairs by every order that they could have come in, else by the t test.
+
+    Three or four systems in perfect order are no rarity, and the t test would call them a certainty.
+    """
+    value = _product_moment(x, y)
+    if value is None or len(x) > MOST_PERMUTED:
+        return _with_p(value, len(x), held_fixed=0)
+    first, second = deviations(x), deviations(y)
+    length = np.sqrt((first @ first) * (second @ second))
+    others = second[_orders(len(y))] @ first / length
+    return Correlation(value, float(np.mean(np.abs(others) >= abs(value) - 1e-9)), len(x))
+
+
+@lru_cache
+def _orders(n: int) -> IntArray:
+    return np.array(list(permutations(range(n))), dtype=np.intp)
 
 
 def _with_p(value: float | None, n: int, held_fixed: int) -> Correlation:

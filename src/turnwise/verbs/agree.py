@@ -29,6 +29,9 @@ class AgreementRow:
     high: float | None
 
 
+NO_RATINGS = '; add a field such as "ratings": {"Overall": [4, 5, 3]}'
+
+
 class Agreement(Rows[AgreementRow]):
     """Agreement of the raters."""
 
@@ -54,7 +57,8 @@ def agreement(
     rated = _one_per_dialogue(rated)
     known = list(dict.fromkeys(quality for example in rated for quality in example.ratings))
     if not known:
-        raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
+        why = f"; the first problem: {problems[0]}" if problems else ""
+        raise TurnwiseError(f"no row has ratings{why or NO_RATINGS}")
     check_qualities(known, qualities)
     chosen = [quality for quality in known if qualities is None or quality in qualities]
     rows = [row for quality in chosen for row in _rows(quality, rated, seed)]
@@ -76,6 +80,8 @@ def _rows(quality: str, examples: list[Example], seed: int) -> list[AgreementRow
     items = [example for example in examples if len(example.ratings.get(quality, ())) > 0]
     slots = max((len(example.ratings[quality]) for example in items), default=0)
     if slots < 2:
+        return []
+    if all(sum(rating is not None for rating in example.ratings[quality]) < 2 for example in items):
         return []
     ratings = np.full((len(items), slots), np.nan)
     raters = np.full((len(items), slots), None, dtype=object)

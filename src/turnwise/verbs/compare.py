@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,24 @@ class CompareRow:
     verdict: str
 
 
+class Unanswered(NamedTuple):
+    """How many of so many contexts somebody left out."""
+
+    missing: int
+    of: int
+
+
 @dataclass(repr=False)
 class Comparison(Rows[CompareRow]):
-    """The differences, and the share of each system's rows that has no score, by system and metric."""
+    """The differences, and what a gate asks of them.
+
+    `unscored` is the share of each system's rows without a score, by system and metric; `unanswered`, by system and
+    baseline, how many of the baseline's contexts the system left out, where both were given the same ones.
+    """
 
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
+    unanswered: dict[tuple[str, str], Unanswered] = field(default_factory=dict)
+    contexts: int = FEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,7 @@ class Gate:
         for row in comparison.rows:
             if row.metric != self.metric:
                 continue
-            self._check_measured(row, comparison.unscored)
+            self._check_measured(row, comparison)
             if row.low is None or row.high is None:
                 continue
             best_case = max(sign * row.low, sign * row.high)
@@ -96,12 +110,19 @@ class Gate:
                 )
         return failed
 
-    def _check_measured(self, row: CompareRow, unscored: Mapping[tuple[str, str], float]) -> None:
+    def _check_measured(self, row: CompareRow, comparison: Comparison) -> None:
+        found = None
         for system in (row.system, row.baseline):
-            share = unscored.get((system, self.metric), 0.0)
-            if share > UNSCORED or row.low is None:
-                found = f"{share:.0%} of the rows of {system} have no score" if share else "too few contexts"
-                raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
+            share = comparison.unscored.get((system, self.metric), 0.0)
+            if share > UNSCORED or (row.low is None and share):
+                found = f"{share:.0%} of the rows of {system} have no score"
+        gap = comparison.unanswered.get((row.system, row.baseline), Unanswered(0, 1))
+        if found is None and gap.missing > UNSCORED * gap.of:
+            found = f"{row.system} left {gap.missing} of the {gap.of} contexts of {row.baseline} unanswered"
+        elif found is None and (row.low is None or comparison.contexts < FEWEST):
+            found = f"{comparison.contexts} are too few contexts, give at least {FEWEST}"
+        if found is not None:
+            raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
 
 
 def compare(
@@ -139,6 +160,10 @@ def compare(
     result = _evaluate_all(sources, score)
     judged, notes = _label_by_source(result.judged)
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
+    if len(systems) < 2 and result.problems:
+        # Another system may have been meant, none of whose rows can be used.
+        only = f"comparing needs two systems; found: {', '.join(systems)}"
+        raise TurnwiseError(f"{only}; the first problem: {result.problems[0]}")
     pairs = _pairs(systems, baseline)
     rows: list[CompareRow] = []
     for key, metric in result.metrics.items():
@@ -147,10 +172,33 @@ def compare(
     rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
     if baseline is None and len(pairs) > 1:
         notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
-    contexts = {context_key(item.row.example) for item in judged if item.row.example}
-    if len(contexts) < FEWEST:
-        notes.append(f"with {len(contexts)} contexts no difference can be significant; give at least {FEWEST}")
-    return Comparison(rows, notes, result.problems, _unscored(judged, result.metrics))
+    contexts = _contexts(judged)
+    count = len(set().union(*contexts.values()))
+    if count < FEWEST:
+        few = "1 context" if count == 1 else f"{count} contexts"
+        notes.append(f"with {few} no difference can be significant; give at least {FEWEST}")
+    unanswered = {pair: gap for pair in pairs if (gap := _unanswered(contexts, *pair)) is not None}
+    for (system, other), gap in unanswered.items():
+        if gap.missing:
+            notes.append(f"{system} left {gap.missing} of the {gap.of} contexts of {other} unanswered")
+    return Comparison(rows, notes, result.problems, _unscored(judged, result.metrics), unanswered, count)
+
+
+def _contexts(judged: list[Judged]) -> dict[str | None, set[int]]:
+    """The contexts that each system was given a reply to."""
+    found: dict[str | None, set[int]] = {}
+    for item in judged:
+        if item.row.example:
+            found.setdefault(item.row.example.system, set()).add(context_key(item.row.example))
+    return found
+
+
+def _unanswered(contexts: Mapping[str | None, set[int]], system: str, baseline: str) -> Unanswered | None:
+    """What a system left out of the baseline's contexts; None where each had contexts of its own."""
+    ours, theirs = contexts[system], contexts[baseline]
+    if len(ours & theirs) < SHARED * min(len(ours), len(theirs)):
+        return None
+    return Unanswered(len(theirs - ours), len(theirs))
 
 
 def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:

@@ -96,6 +96,8 @@ def metaevaluate(
             chosen = [quality for quality in found if qualities is None or quality in qualities]
             rows += _correlated(name, pooled, kept, chosen, wanted, seed)
     _check_found(rows, result.judged, levels, result.metrics)
+    if "system" not in levels and (whole := _of_systems(result.metrics)):
+        notes.append(f"left out: {OF_SYSTEMS.format(', '.join(whole))}")
     return MetaEvaluation(rows, notes, result.problems, result.signatures)
 
 
@@ -160,6 +162,13 @@ def _row(corpus: str, key: str, quality: str, level: Level, points: Points, inte
     )
 
 
+OF_SYSTEMS = "{}: of whole systems, not of single turns; use --level system"
+
+
+def _of_systems(metrics: Mapping[str, Metric]) -> list[str]:
+    return [key for key, metric in metrics.items() if metric.level == "system"]
+
+
 def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequence[str] | None) -> None:
     """A name that nothing bears is a slip of the pen, and must not quietly change what is computed."""
     known = {item.row.example.system: None for item in judged if item.row.example}
@@ -182,6 +191,6 @@ def _check_found(
         raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
     if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
         raise TurnwiseError("no rated row has a dialogue_id; use --level turn or add the field")
-    if whole := [key for key, metric in metrics.items() if metric.level == "system"]:
-        raise TurnwiseError(f"{', '.join(whole)}: of whole systems, not of single turns; use --level system")
+    if whole := _of_systems(metrics):
+        raise TurnwiseError(OF_SYSTEMS.format(", ".join(whole)))
     raise TurnwiseError("no row has both a rating and a score; see the notes of 'turnwise score'")

@@ -114,4 +114,6 @@ def check_usable(name: str, part: Part) -> None:
         raise TurnwiseError(f"{name}: there is nothing to score; the input holds no rows")
     if not part.summary.systems:
         first: Sequence[str] = part.problems.bad_rows
-        raise TurnwiseError(f"none of the {part.rows} rows can be used; the first: {first[0]}")
+        if part.rows == 1:
+            raise TurnwiseError(f"the only row cannot be used: {first[0]}")
+        raise TurnwiseError(f"none of the {part.rows:,} rows can be used; the first: {first[0]}")
