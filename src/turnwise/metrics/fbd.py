@@ -42,7 +42,9 @@ class FrechetBertDistance(Distance):
             return Measured(None, note="one response has no spread; give at least two")
         sets = Sets.of(evidence, units)
         found = frechet(sets.said, sets.real, self.ddof)
-        parts = {"mean": found.mean, "spread": found.spread, "references": float(len(sets.real))}
+        # What means and spreads add: together, the value.
+        mean = found.mean**2 if self.squared else found.mean
+        parts = {"mean": mean, "spread": found.spread, "references": float(len(sets.real))}
         if not len(draws):
             return Measured(found.value(self.squared), parts)
         count = draws.shape[1]
