@@ -102,7 +102,9 @@ def test_a_system_that_left_contexts_out_does_not_pass_the_gate(two_systems: lis
     # The other way round nothing is missing; and where each has contexts of its own, nothing is left out.
     assert not any("unanswered" in note for note in tw.compare([*good, *bad], metrics=["f1"], baseline="bad").notes)
     apart = [{**row, "context_id": f"elsewhere {row['context_id']}"} for row in bad]
-    assert not any("unanswered" in note for note in tw.compare([*good, *apart], metrics=["f1"]).notes)
+    notes = tw.compare([*good, *apart], metrics=["f1"]).notes
+    assert not any("unanswered" in note for note in notes)
+    assert "bad and good share 0 contexts: compared unpaired" in notes
 
 
 def test_a_gate_on_too_few_contexts_is_refused(two_systems: list[dict[str, Any]]) -> None:

@@ -150,6 +150,7 @@ def comparison(result: Comparison, form: str) -> None:
             Text(row.verdict, style=colours.get(row.verdict, "")),
         )
     out.print(table)
+    note(f"n: {counted(result.contexts, 'context')}")
 
 
 def meta(result: MetaEvaluation, form: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -178,9 +178,13 @@ def compare(
         few = "1 context" if count == 1 else f"{count} contexts"
         notes.append(f"with {few} no difference can be significant; give at least {FEWEST}")
     unanswered = {pair: gap for pair in pairs if (gap := _unanswered(contexts, *pair)) is not None}
-    for (system, other), gap in unanswered.items():
-        if gap.missing:
+    for system, other in pairs:
+        gap = unanswered.get((system, other))
+        if gap is not None and gap.missing:
             notes.append(f"{system} left {gap.missing} of the {gap.of} contexts of {other} unanswered")
+        ours, theirs = contexts[system], contexts[other]
+        if not _in_pairs(ours, theirs):
+            notes.append(f"{system} and {other} share {len(ours & theirs)} contexts: compared unpaired")
     return Comparison(rows, notes, result.problems, _unscored(judged, result.metrics), unanswered, count)
 
 
@@ -191,6 +195,12 @@ def _contexts(judged: list[Judged]) -> dict[str | None, set[int]]:
         if item.row.example:
             found.setdefault(item.row.example.system, set()).add(context_key(item.row.example))
     return found
+
+
+def _in_pairs(ours: Collection[int], theirs: Collection[int]) -> bool:
+    """Whether two systems answered enough of the same contexts to be compared context by context."""
+    shared = len(set(ours) & set(theirs))
+    return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
 
 
 def _unanswered(contexts: Mapping[str | None, set[int]], system: str, baseline: str) -> Unanswered | None:
@@ -288,8 +298,7 @@ def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseli
         return _compare_pooled(key, metric, mine, theirs, system, baseline)
     ours, others = _by_context(mine, key), _by_context(theirs, key)
     shared = [context for context in ours if context in others]
-    paired = len(shared) >= 2 and len(shared) >= SHARED * max(len(ours), len(others))
-    if paired:
+    if _in_pairs(ours, others):
         a, b = (np.array([np.mean(side[context]) for context in shared]) for side in (ours, others))
         clusters = _clusters_of(mine, shared)
         found = significance.paired_bootstrap(a, b, clusters, seed=seed)
