@@ -102,11 +102,16 @@ def test_what_says_that_all_is_there_is_never_seen_in_part(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("cluster")
 def test_a_killed_worker_costs_nothing_and_a_second_run_does_nothing_again(files: list[str], tmp_path: Path) -> None:
-    out, killed = tmp_path / "out", []
-    assassin = threading.Thread(target=_kill_one_worker, args=(out, killed))
+    out, killed, over = tmp_path / "out", [], threading.Event()
+    assassin = threading.Thread(target=_kill_one_worker, args=(out, killed, over))
     assassin.start()
-    part = score_on_cluster(files, METRICS, out, work=tmp_path / "work", cache="off", workers=2, partition_bytes=12_000)
-    assassin.join()
+    try:
+        part = score_on_cluster(
+            files, METRICS, out, work=tmp_path / "work", cache="off", workers=2, partition_bytes=12_000
+        )
+    finally:
+        over.set()
+        assassin.join()
     assert killed, "no worker was found to be killed"
     result, whole = part.result(seed=0), tw.evaluate(files, METRICS)
     assert result.to_dict() == whole.to_dict()
@@ -137,14 +142,16 @@ def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: P
         score_on_cluster([files[1]], "usl-h:paper", tmp_path / "x", work=tmp_path / "w")
 
 
-def _kill_one_worker(out: Path, killed: list[int]) -> None:
+def _kill_one_worker(out: Path, killed: list[int], over: threading.Event) -> None:
     """Once two partitions are done, end the process that scored one of them: by the id that it left, never by name.
 
     The machine may be shared, and other people's workers bear the same name.
     """
-    until = time.monotonic() + 40
-    while len(found := list(out.rglob("state.json"))) < 2 and time.monotonic() < until:
+    # However long workers take to start on a busy machine; when the run is over, it is too late.
+    while len(found := list(out.rglob("state.json"))) < 2 and not over.is_set():
         time.sleep(0.05)
+    if over.is_set():
+        return
     pid = json.loads(found[0].read_text())["about"]["worker"]["pid"]
     assert os.getpid() in _ancestors(pid), "a worker of this test's own cluster descends from this process"
     os.kill(pid, signal.SIGKILL)
