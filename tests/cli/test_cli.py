@@ -273,3 +273,6 @@ def test_files_of_one_name_are_counted_together_and_it_is_said(tmp_path: Path) -
     finished = turnwise("score", tmp_path / "v1", tmp_path / "v2", "--metrics", "length")
     assert finished.returncode == 0
     assert "are counted as one system, log, by their names" in finished.stderr
+    finished = turnwise("compare", tmp_path / "v1", tmp_path / "v2", "--metrics", "length")
+    assert "the sources are compared instead" in finished.stderr
+    assert "counted as one system" not in finished.stderr

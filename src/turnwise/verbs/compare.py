@@ -25,6 +25,7 @@ from turnwise.stats.jackknife import jackknife_comparison
 from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
 from turnwise.verbs.evaluate import Result, evaluate
 from turnwise.verbs.groups import group_difference
+from turnwise.verbs.problems import AS_ONE
 from turnwise.verbs.table import Rows
 
 SIGNIFICANT = 0.05
@@ -159,6 +160,8 @@ def compare(
     )
     result = _evaluate_all(sources, score)
     judged, notes = _label_by_source(result.judged)
+    # Told apart by their sources, files of one name are no longer one system.
+    problems = [line for line in result.problems if not notes or AS_ONE not in line]
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
     if len(systems) < 2 and result.problems:
         # Another system may have been meant, none of whose rows can be used.
@@ -185,7 +188,7 @@ def compare(
         ours, theirs = contexts[system], contexts[other]
         if not _in_pairs(ours, theirs):
             notes.append(f"{system} and {other} share {len(ours & theirs)} contexts: compared unpaired")
-    return Comparison(rows, notes, result.problems, _unscored(judged, result.metrics), unanswered, count)
+    return Comparison(rows, notes, problems, _unscored(judged, result.metrics), unanswered, count)
 
 
 def _contexts(judged: list[Judged]) -> dict[str | None, set[int]]:

@@ -13,6 +13,7 @@ from turnwise.io.read import describe, file_stem
 
 # A file of millions of bad rows must not fill the memory with what is said of them.
 MOST_LINES = 10_000
+AS_ONE = "are counted as one system"
 _stem = lru_cache(file_stem)
 
 
@@ -97,7 +98,7 @@ class Problems:
             for (note, place, count), keys in by_place.items()
         ]
         joined = [
-            f"{self.files[system]} and {file} are counted as one system, {system}, by their names; give rows a system"
+            f"{self.files[system]} and {file} {AS_ONE}, {system}, by their names; give rows a system"
             for system, file in self.joined.items()
             if system in self.files
         ]
