@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The first example of a test may have to open a table or a model, or share the machine with other tests.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# No deadline: the first example of a test may have to open a table or a model, or share the machine with other tests.
+# Every run draws the same examples, so that a change is judged by what it changes;
+# `--hypothesis-profile=fuzz` draws new ones, and more of them.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=1000)
+settings.load_profile("steady")
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "chats.jsonl"
 
