@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.verbs.compare import Gate
+from turnwise.verbs.gate import Gate
 
 
 def test_the_better_system_is_called_better(two_systems: list[dict[str, Any]]) -> None:

@@ -21,8 +21,8 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.protocols import Classify
-from turnwise.verbs.compare import Gate
 from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, save_config
+from turnwise.verbs.gate import Gate
 
 TOML = """
 name = "mine"

@@ -13,9 +13,10 @@ from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (
 from turnwise.errors import TurnwiseError
 from turnwise.report.charts import all_charts, to_svg
 from turnwise.report.digest import digest
-from turnwise.verbs.compare import Gate, compare
+from turnwise.verbs.compare import compare
 from turnwise.verbs.evaluate import Result, evaluate
 from turnwise.verbs.fit import fit
+from turnwise.verbs.gate import Gate
 from turnwise.verbs.metaevaluate import metaevaluate
 from turnwise.verbs.select import select
 

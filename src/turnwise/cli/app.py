@@ -37,7 +37,7 @@ from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
     from turnwise.metrics.composite import CompositeMetric
-    from turnwise.verbs.compare import Gate
+    from turnwise.verbs.gate import Gate
 
 app = typer.Typer(
     name="turnwise",
@@ -345,7 +345,7 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _parse_gate(text: str, composite: CompositeMetric | None) -> Gate:
-    from turnwise.verbs.compare import Gate
+    from turnwise.verbs.gate import Gate
 
     metric, at, margin = text.rpartition("@")
     composed = composite if composite is not None and composite.name == metric else None

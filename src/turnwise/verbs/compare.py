@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from turnwise.dialogue import Row
-from turnwise.engine.local import Judged, cluster_key, context_key
-from turnwise.engine.summarise import Summary, leave_one_out
+from turnwise.engine.local import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
-from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import load_metric
 from turnwise.stats import significance
-from turnwise.stats.jackknife import jackknife_comparison
-from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
+from turnwise.verbs.differences import SHARED, difference, in_pairs
 from turnwise.verbs.evaluate import Result, evaluate
-from turnwise.verbs.groups import group_difference
 from turnwise.verbs.problems import AS_ONE
 from turnwise.verbs.table import Rows
 
 SIGNIFICANT = 0.05
-# Systems are compared context by context when at least this share of each one's contexts is common to both.
-SHARED = 0.5
-# A gate says nothing about a system when more than this share of its rows has no score.
-UNSCORED = 0.1
 # With fewer contexts than this even one-sided differences cannot reach p < .05 by flipping signs.
 FEWEST = 6
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,60 +57,6 @@ class Comparison(Rows[CompareRow]):
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
     unanswered: dict[tuple[str, str], Unanswered] = field(default_factory=dict)
     contexts: int = FEWEST
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A condition for a release: no system may be worse than the baseline by more than a margin.
-
-    `composed` is the metric itself, where it is not known by its name but read from a configuration.
-    """
-
-    metric: str
-    margin: float
-    composed: CompositeMetric | None = None
-
-    def check_direction(self) -> bool:
-        """Whether higher is better; a metric without a better end cannot be a gate."""
-        higher_is_better = (self.composed or load_metric(self.metric)).higher_is_better
-        if higher_is_better is None:
-            raise TurnwiseError(f"--fail-if-worse: {self.metric} has no better or worse; gate on another metric")
-        return higher_is_better
-
-    def failures(self, comparison: Comparison) -> list[str]:
-        """One line per system whose whole interval lies beyond the margin on the worse side.
-
-        What could not be measured must not pass: it raises.
-        """
-        sign = 1.0 if self.check_direction() else -1.0
-        failed = []
-        for row in comparison.rows:
-            if row.metric != self.metric:
-                continue
-            self._check_measured(row, comparison)
-            if row.low is None or row.high is None:
-                continue
-            best_case = max(sign * row.low, sign * row.high)
-            if best_case < -self.margin:
-                failed.append(
-                    f"{row.system} is worse than {row.baseline} on {self.metric}: difference "
-                    f"{row.difference:+.4f}, 95 % interval [{row.low:+.4f}, {row.high:+.4f}], margin {self.margin:g}"
-                )
-        return failed
-
-    def _check_measured(self, row: CompareRow, comparison: Comparison) -> None:
-        found = None
-        for system in (row.system, row.baseline):
-            share = comparison.unscored.get((system, self.metric), 0.0)
-            if share > UNSCORED or (row.low is None and share):
-                found = f"{share:.0%} of the rows of {system} have no score"
-        gap = comparison.unanswered.get((row.system, row.baseline), Unanswered(0, 1))
-        if found is None and gap.missing > UNSCORED * gap.of:
-            found = f"{row.system} left {gap.missing} of the {gap.of} contexts of {row.baseline} unanswered"
-        elif found is None and (row.low is None or comparison.contexts < FEWEST):
-            found = f"{comparison.contexts} are too few contexts, give at least {FEWEST}"
-        if found is not None:
-            raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
 
 
 def compare(
@@ -170,7 +103,7 @@ def compare(
     pairs = _pairs(systems, baseline)
     rows: list[CompareRow] = []
     for key, metric in result.metrics.items():
-        compared = [_compare(key, metric, judged, *pair, seed=seed) for pair in pairs]
+        compared = [CompareRow(key, *pair, *difference(judged, key, metric, *pair, seed=seed), "") for pair in pairs]
         rows += compared if baseline is not None else _holm_corrected(compared)
     rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
     if baseline is None and len(pairs) > 1:
@@ -186,7 +119,7 @@ def compare(
         if gap is not None and gap.missing:
             notes.append(f"{system} left {gap.missing} of the {gap.of} contexts of {other} unanswered")
         ours, theirs = contexts[system], contexts[other]
-        if not _in_pairs(ours, theirs):
+        if not in_pairs(ours, theirs):
             notes.append(f"{system} and {other} share {len(ours & theirs)} contexts: compared unpaired")
     return Comparison(rows, notes, problems, _unscored(judged, result.metrics), unanswered, count)
 
@@ -198,12 +131,6 @@ def _contexts(judged: list[Judged]) -> dict[str | None, set[int]]:
         if item.row.example:
             found.setdefault(item.row.example.system, set()).add(context_key(item.row.example))
     return found
-
-
-def _in_pairs(ours: Collection[int], theirs: Collection[int]) -> bool:
-    """Whether two systems answered enough of the same contexts to be compared context by context."""
-    shared = len(set(ours) & set(theirs))
-    return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
 
 
 def _unanswered(contexts: Mapping[str | None, set[int]], system: str, baseline: str) -> Unanswered | None:
@@ -279,105 +206,6 @@ def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
         return [(system, baseline) for system in systems[:-1]]
     # The later against the earlier: `compare old.jsonl new.jsonl` asks what the new one gained.
     return [(later, earlier) for earlier, later in combinations(systems, 2)]
-
-
-def _compare(key: str, metric: Metric, judged: list[Judged], system: str, baseline: str, *, seed: int) -> CompareRow:
-    if metric.level == "group":
-        found_of_groups = group_difference(judged, key, metric, system, baseline, shared=SHARED, seed=seed)
-        return CompareRow(key, system, baseline, *found_of_groups, "")
-    mine, theirs = (
-        [
-            item
-            for item in judged
-            if item.row.example and item.row.example.system == name and _has_share(item.scores[key], metric)
-        ]
-        for name in (system, baseline)
-    )
-    if not mine or not theirs:
-        return CompareRow(key, system, baseline, None, None, None, None, "")
-    if metric.level == "system":
-        return _compare_whole(key, metric, mine, theirs, system, baseline, seed=seed)
-    if metric.pooled:
-        return _compare_pooled(key, metric, mine, theirs, system, baseline)
-    ours, others = _by_context(mine, key), _by_context(theirs, key)
-    shared = [context for context in ours if context in others]
-    if _in_pairs(ours, others):
-        a, b = (np.array([np.mean(side[context]) for context in shared]) for side in (ours, others))
-        clusters = _clusters_of(mine, shared)
-        found = significance.paired_bootstrap(a, b, clusters, seed=seed)
-        p = significance.sign_flip_test(a, b, clusters, seed=seed)
-    else:
-        (a, clusters_a), (b, clusters_b) = _values(mine, key), _values(theirs, key)
-        found = significance.unpaired_bootstrap(a, b, clusters_a, clusters_b, seed=seed)
-        p = significance.label_permutation_test(a, b, clusters_a, clusters_b, seed=seed)
-    if found is None:
-        return CompareRow(key, system, baseline, float(a.mean() - b.mean()), None, None, None, "")
-    return CompareRow(key, system, baseline, found.difference, found.low, found.high, p, "")
-
-
-def _has_share(score: Score, metric: Metric) -> bool:
-    """Whether a turn takes part in a comparison."""
-    return score.counts if metric.level == "system" else score.value is not None
-
-
-def _compare_pooled(
-    key: str, metric: Metric, mine: list[Judged], theirs: list[Judged], system: str, baseline: str
-) -> CompareRow:
-    """Pooled values have no turn to pair: the same blocks of contexts are left out on both sides."""
-    summary = Summary({key: metric})
-    for item in (*mine, *theirs):
-        summary.add(Judged(item.row, {key: item.scores[key]}))
-    values = {value.system: value.value for value in summary.system_values(seed=0)}
-    ours, others = values[system], values[baseline]
-    if ours is None or others is None:
-        return CompareRow(key, system, baseline, None, None, None, None, "")
-    left_out = [leave_one_out(metric, summary.pooled[name, key]) for name in (system, baseline)]
-    blocks = sorted(left_out[0].keys() | left_out[1].keys())
-    differences = np.array([left_out[0].get(b, ours) - left_out[1].get(b, others) for b in blocks])
-    found = jackknife_comparison(differences, ours - others)
-    if found is None:
-        return CompareRow(key, system, baseline, ours - others, None, None, None, "")
-    return CompareRow(key, system, baseline, found.difference, found.low, found.high, found.p, "")
-
-
-def _compare_whole(
-    key: str, metric: Metric, mine: list[Judged], theirs: list[Judged], system: str, baseline: str, *, seed: int
-) -> CompareRow:
-    """Values of whole systems: both are computed anew on the same resamples of contexts."""
-    clusters = [cluster_key(item.row.example) for item in (*mine, *theirs) if item.row.example]
-    units, count = units_of(np.array(clusters, dtype=np.int64))
-    draws = draws_of(count, seed=seed)
-    ours, others = (
-        metric.measure([item.scores[key].evidence for item in items], at, draws)
-        for items, at in ((mine, units[: len(mine)]), (theirs, units[len(mine) :]))
-    )
-    if ours.value is None or others.value is None:
-        return CompareRow(key, system, baseline, None, None, None, None, "")
-    difference = ours.value - others.value
-    found = resampled_comparison(np.array(ours.resampled) - np.array(others.resampled), difference, count)
-    if found is None:
-        return CompareRow(key, system, baseline, difference, None, None, None, "")
-    return CompareRow(key, system, baseline, difference, found.low, found.high, found.p, "")
-
-
-def _by_context(judged: list[Judged], key: str) -> dict[int, list[float]]:
-    values: dict[int, list[float]] = {}
-    for item in judged:
-        value = item.scores[key].value
-        if item.row.example and value is not None:
-            values.setdefault(context_key(item.row.example), []).append(value)
-    return values
-
-
-def _clusters_of(judged: list[Judged], contexts: list[int]) -> NDArray[np.int64]:
-    clusters = {context_key(item.row.example): cluster_key(item.row.example) for item in judged if item.row.example}
-    return np.array([clusters[context] for context in contexts], dtype=np.int64)
-
-
-def _values(judged: list[Judged], key: str) -> tuple[Floats, NDArray[np.int64]]:
-    values = np.array([item.scores[key].value for item in judged], dtype=np.float64)
-    clusters = [cluster_key(item.row.example) for item in judged if item.row.example]
-    return values, np.array(clusters, dtype=np.int64)
 
 
 def _holm_corrected(rows: list[CompareRow]) -> list[CompareRow]:
