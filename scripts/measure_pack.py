@@ -80,8 +80,7 @@ def correlate(measure: Measure, data: Path, ask: Ask, known: Mapping[tuple[str, 
     scores = [form.score([answers[request] for request in asked]) for asked in requests]
     kept = [(e, rating, score) for (e, rating), score in zip(rows, scores, strict=True) if score is not None]
     x, y = (np.array([row[i] for row in kept], dtype=np.float64) for i in (2, 1))
-    # Without a context nothing ties two responses together.
-    clusters = [cluster_key(e) if e.context or e.context_id else None for e, _, _ in kept]
+    clusters = [cluster_key(e) for e, _, _ in kept]
     draws = bootstrap(spearman_of_weights(x, y), clusters, len(kept), RESAMPLES, seed)
     figure = Figure(
         form.role, measure.corpus, measure.quality, form.name, spearman(x, y).value, len(kept),

@@ -109,7 +109,7 @@ def test_a_system_that_left_contexts_out_does_not_pass_the_gate(two_systems: lis
 
 def test_a_gate_on_too_few_contexts_is_refused(two_systems: list[dict[str, Any]]) -> None:
     result = tw.compare(two_systems[:8], metrics=["f1"], baseline="good")
-    with pytest.raises(tw.TurnwiseError, match="too few contexts, give at least 6"):
+    with pytest.raises(tw.TurnwiseError, match="4 contexts in all, give at least 6"):
         Gate("f1", 0.0).failures(result)
 
 
@@ -122,3 +122,77 @@ def test_too_few_contexts_are_pointed_out(two_systems: list[dict[str, Any]]) -> 
 def test_an_unknown_baseline_names_the_systems(two_systems: list[dict[str, Any]]) -> None:
     with pytest.raises(tw.TurnwiseError, match="good, bad"):
         tw.compare(two_systems, metrics=["f1"], baseline="best")
+
+
+def chats(system: str, replies: tuple[str, ...], count: int = 12, named: bool = True) -> list[dict[str, Any]]:
+    """A user who says the same to every system, whatever it replies."""
+    rows = []
+    for number in range(count):
+        messages = []
+        for turn, reply in enumerate(replies):
+            messages += [
+                {"role": "user", "content": f"Question {turn} of visitor {number}?"},
+                {"role": "assistant", "content": reply},
+            ]
+        rows.append({"system": system, "messages": messages} | ({"id": f"visitor {number}"} if named else {}))
+    return rows
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_dialogues_that_part_after_the_first_turn_are_compared_whole(named: bool) -> None:
+    old = chats("old", ("It is well.", "I had a long walk by the river this morning."), named=named)
+    new = chats("new", ("It is good.", "no no"), named=named)
+    result = tw.compare([*old, *new], metrics=["length"], baseline="old")
+    row = result.rows[0]
+    assert row.difference == pytest.approx((0 - 8) / 2)
+    assert row.verdict == "different"
+    assert (row.low, row.high) == (pytest.approx(-4), pytest.approx(-4))
+    assert result.matches["new", "old"].n == "12 dialogues"
+    assert not any("unanswered" in note for note in result.notes)
+    shorter = tw.compare([*old, *chats("new", ("It is good.",), named=named)], metrics=["length"], baseline="old")
+    assert "new left 12 of the 24 contexts of old unanswered" in shorter.notes
+
+
+def test_dialogues_that_all_open_alike_are_not_paired_by_that() -> None:
+    def greeted(system: str, reply: str) -> list[dict[str, Any]]:
+        spoken = [["hi", reply], ["hi", reply, "bye", reply]]
+        return [
+            {
+                "id": f"{system}{n}",
+                "system": system,
+                "dialogue_id": f"{system}{n}",
+                "context": said[:-1],
+                "response": reply,
+            }
+            for n in range(8)
+            for said in spoken
+        ]
+
+    result = tw.compare([*greeted("old", "hello you"), *greeted("new", "hello")], metrics=["length"])
+    assert result.matches["new", "old"].unit is None
+    assert result.rows[0].difference == pytest.approx(-1)
+
+
+def test_what_is_drawn_together_counts_once_for_the_gate() -> None:
+    rows = [
+        {"system": system, "dialogue_id": f"d{n % 2}", "context": [f"q{n}"], "response": response}
+        for system, response in (("old", "one two three"), ("new", "one two"))
+        for n in range(20)
+    ]
+    result = tw.compare(rows, metrics=["distinct-1", "entropy-1"], baseline="old")
+    with pytest.raises(tw.TurnwiseError, match="2 dialogues in all"):
+        Gate("entropy-1", 0.0).failures(result)
+    assert any("with 2 dialogues no difference can be significant" in note for note in result.notes)
+
+
+def test_responses_without_a_context_are_compared_unpaired() -> None:
+    rows = [
+        {"id": f"{system}{n}", "system": system, "response": " ".join(["word"] * (n % 3 + more))}
+        for system, more in (("old", 1), ("new", 9))
+        for n in range(12)
+    ]
+    result = tw.compare(rows, metrics=["length"], baseline="old")
+    assert result.rows[0].verdict == "different"
+    assert result.matches["new", "old"].n == "12 and 12 contexts, unpaired"
+    values = tw.evaluate(rows, metrics=["length"]).systems.to_dicts()
+    assert [value["low"] < value["value"] < value["high"] for value in values] == [True, True]

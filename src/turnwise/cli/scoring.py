@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.cli import show
 from turnwise.errors import TurnwiseError
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.verbs.result import Result
@@ -122,7 +123,7 @@ def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str
         show.note(f"report: {report}")
     show.scores(result, form)
     if result.interrupted:
-        show.note(f"interrupted after {show.counted(result.rows, 'row')}; everything above is of those")
+        show.note(f"interrupted after {counted(result.rows, 'row')}; everything above is of those")
         sys.exit(130)
 
 

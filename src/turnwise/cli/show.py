@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turnwise.wording import counted
+
 if TYPE_CHECKING:
     from turnwise.engine.summarise import SystemValue
     from turnwise.verbs.agree import Agreement
@@ -150,7 +152,12 @@ def comparison(result: Comparison, form: str) -> None:
             Text(row.verdict, style=colours.get(row.verdict, "")),
         )
     out.print(table)
-    note(f"n: {counted(result.contexts, 'context')}")
+    sizes = {matched.n: None for matched in result.matches.values()}
+    if len(sizes) == 1:
+        note(f"n: {next(iter(sizes))}")
+    else:
+        for (system, baseline), matched in result.matches.items():
+            note(f"n of {system} and {baseline}: {matched.n}")
 
 
 def meta(result: MetaEvaluation, form: str) -> None:
@@ -264,15 +271,6 @@ def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Tab
     for name in numbers:
         table.add_column(Text(name), justify="right", no_wrap=True)
     return table
-
-
-def counted(count: int, name: str) -> str:
-    """So many things.
-
-    >>> counted(1, "turn"), counted(1200, "turn")
-    ('1 turn', '1,200 turns')
-    """
-    return f"{count:,} {name}{'s' * (count != 1)}"
 
 
 def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:

@@ -77,9 +77,13 @@ def _judged(metric: Metric, example: Example, answers: Sequence[Answer]) -> Scor
 
 
 def context_key(example: Example) -> int:
-    """Which context a response answers, as 64 bits: two systems are paired where their keys are equal."""
-    named = example.context_id is not None
-    return _hash64("i", example.context_id or "") if named else _hash64("c", *example.context)
+    """Which context a response answers, as 64 bits: two systems are paired where their keys are equal.
+
+    Responses without a context have nothing in common but, perhaps, the name of the row.
+    """
+    if example.context_id is not None:
+        return _hash64("i", example.context_id)
+    return _hash64("c", *example.context) if example.context or not example.id else _hash64("r", example.id)
 
 
 def cluster_key(example: Example) -> int:

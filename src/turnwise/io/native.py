@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from turnwise.dialogue import NO_RATINGS, Example, Ratings
-from turnwise.io.problem import Problem, counted, kind, shown
+from turnwise.io.problem import Problem, kind, shown
+from turnwise.wording import counted
 
 # Longer than any real reply; a longer one is a broken export, and would stall a model.
 MAX_RESPONSE = 100_000

@@ -44,12 +44,3 @@ def shown(value: object, limit: int = 40) -> str:
     """A value short enough to stand inside a one-line message."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "turn"), counted(2, "turn")
-    ('1 turn', '2 turns')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"

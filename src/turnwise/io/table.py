@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from turnwise.errors import TurnwiseError
 from turnwise.io.columns import ColumnPlan
 from turnwise.io.json_text import bad_byte, numbered_lines
-from turnwise.io.problem import Problem, Record, Records, counted
+from turnwise.io.problem import Problem, Record, Records
 from turnwise.io.source import PYTHON, Source
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,10 +10,11 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.report.digest import Digest, digest
-from turnwise.report.labels import ARROWS, counted, number
+from turnwise.report.labels import ARROWS, number
 from turnwise.report.palette import light
 from turnwise.report.panels import Record, bin_edges, frame, heat_map, panels, system_colour
 from turnwise.report.prd_curve import prd_chart
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     import altair as alt

@@ -74,15 +74,6 @@ def number(value: float | None, places: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def counted(n: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> counted(1, "turn"), counted(1200, "turn")
-    ('1 turn', '1,200 turns')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def listed(items: Sequence[str]) -> str:
     """Words in a row.
 

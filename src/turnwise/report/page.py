@@ -16,11 +16,12 @@ from turnwise.report.charts import MOST_POINTS, all_charts, to_svg
 from turnwise.report.digest import Digest, digest
 from turnwise.report.groups import contradictions, group_table
 from turnwise.report.heat import heats
-from turnwise.report.labels import DIRECTIONS, counted, one_line
+from turnwise.report.labels import DIRECTIONS, one_line
 from turnwise.report.svg import inline_svg
 from turnwise.report.tables import MOST_CHARACTERS, ends, made_of, metric_table, rating_table, unread_rows, unscored
 from turnwise.report.turns import chosen_turns, turns_json
 from turnwise.report.words import headlines
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.verbs.evaluate import Result

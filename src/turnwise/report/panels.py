@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnwise.report import palette
-from turnwise.report.labels import counted, number
+from turnwise.report.labels import number
 from turnwise.report.palette import light
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     import altair as alt

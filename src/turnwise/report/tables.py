@@ -8,9 +8,10 @@ import numpy as np
 
 from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
-from turnwise.report.labels import ARROWS, DIRECTIONS, counted, decimals, number, one_line, printable
+from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, number, one_line, printable
 from turnwise.report.words import leader
 from turnwise.stats.bootstrap import mean_intervals
+from turnwise.wording import counted
 
 # Turns shown at each end of a metric, and of long texts the part that is shown.
 ENDS = 3

@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from turnwise.engine.summarise import SystemValue
 from turnwise.report.digest import Digest
-from turnwise.report.labels import counted, listed, number
+from turnwise.report.labels import listed, number
+from turnwise.wording import counted
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
-from turnwise.dialogue import Row
-from turnwise.engine.local import Judged, context_key
+from turnwise.dialogue import Example, Row
+from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats import significance
-from turnwise.verbs.differences import SHARED, difference, in_pairs
+from turnwise.verbs.differences import difference
 from turnwise.verbs.evaluate import Result, evaluate
+from turnwise.verbs.pairs import Answered, Match, match
 from turnwise.verbs.problems import AS_ONE
 from turnwise.verbs.table import Rows
+from turnwise.wording import counted
 
 SIGNIFICANT = 0.05
-# With fewer contexts than this even one-sided differences cannot reach p < .05 by flipping signs.
+# With fewer contexts or dialogues than this even one-sided differences cannot reach p < .05 by flipping signs.
 FEWEST = 6
 
 
@@ -39,24 +40,16 @@ class CompareRow:
     verdict: str
 
 
-class Unanswered(NamedTuple):
-    """How many of so many contexts somebody left out."""
-
-    missing: int
-    of: int
-
-
 @dataclass(repr=False)
 class Comparison(Rows[CompareRow]):
     """The differences, and what a gate asks of them.
 
-    `unscored` is the share of each system's rows without a score, by system and metric; `unanswered`, by system and
-    baseline, how many of the baseline's contexts the system left out, where both were given the same ones.
+    `unscored` is the share of each system's rows without a score, by system and metric; `matches` says, by system and
+    baseline, what of the two was held against each other.
     """
 
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
-    unanswered: dict[tuple[str, str], Unanswered] = field(default_factory=dict)
-    contexts: int = FEWEST
+    matches: dict[tuple[str, str], Match] = field(default_factory=dict)
 
 
 def compare(
@@ -101,44 +94,44 @@ def compare(
         only = f"comparing needs two systems; found: {', '.join(systems)}"
         raise TurnwiseError(f"{only}; the first problem: {result.problems[0]}")
     pairs = _pairs(systems, baseline)
+    matches = _matches(judged, pairs)
     rows: list[CompareRow] = []
     for key, metric in result.metrics.items():
-        compared = [CompareRow(key, *pair, *difference(judged, key, metric, *pair, seed=seed), "") for pair in pairs]
+        compared = [
+            CompareRow(key, *pair, *difference(judged, key, metric, *pair, matched, seed=seed), "")
+            for pair, matched in matches.items()
+        ]
         rows += compared if baseline is not None else _holm_corrected(compared)
     rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
     if baseline is None and len(pairs) > 1:
         notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
-    contexts = _contexts(judged)
-    count = len(set().union(*contexts.values()))
-    if count < FEWEST:
-        few = "1 context" if count == 1 else f"{count} contexts"
-        notes.append(f"with {few} no difference can be significant; give at least {FEWEST}")
-    unanswered = {pair: gap for pair in pairs if (gap := _unanswered(contexts, *pair)) is not None}
-    for system, other in pairs:
-        gap = unanswered.get((system, other))
-        if gap is not None and gap.missing:
-            notes.append(f"{system} left {gap.missing} of the {gap.of} contexts of {other} unanswered")
-        ours, theirs = contexts[system], contexts[other]
-        if not in_pairs(ours, theirs):
-            notes.append(f"{system} and {other} share {len(ours & theirs)} contexts: compared unpaired")
-    return Comparison(rows, notes, problems, _unscored(judged, result.metrics), unanswered, count)
+    for pair, matched in matches.items():
+        notes += _remarks(*pair, matched)
+    return Comparison(rows, list(dict.fromkeys(notes)), problems, _unscored(judged, result.metrics), matches)
 
 
-def _contexts(judged: list[Judged]) -> dict[str | None, set[int]]:
-    """The contexts that each system was given a reply to."""
-    found: dict[str | None, set[int]] = {}
+def _matches(judged: list[Judged], pairs: list[tuple[str, str]]) -> dict[tuple[str, str], Match]:
+    examples: dict[str, list[Example]] = {}
     for item in judged:
         if item.row.example:
-            found.setdefault(item.row.example.system, set()).add(context_key(item.row.example))
-    return found
+            examples.setdefault(item.row.example.system, []).append(item.row.example)
+    answered = {system: Answered.of(rows) for system, rows in examples.items()}
+    return {pair: match(answered[pair[0]], answered[pair[1]]) for pair in pairs}
 
 
-def _unanswered(contexts: Mapping[str | None, set[int]], system: str, baseline: str) -> Unanswered | None:
-    """What a system left out of the baseline's contexts; None where each had contexts of its own."""
-    ours, theirs = contexts[system], contexts[baseline]
-    if len(ours & theirs) < SHARED * min(len(ours), len(theirs)):
-        return None
-    return Unanswered(len(theirs - ours), len(theirs))
+def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
+    """What must be known of a comparison to read it right."""
+    gap = matched.unanswered
+    if gap is not None and gap.missing:
+        asked = "contexts" if matched.unit != "dialogue" else "turns"
+        yield f"{system} left {gap.missing} of the {gap.of} {asked} of {other} unanswered"
+    if matched.unit is None:
+        yield f"{system} and {other} share {counted(matched.shared, 'context')}: compared unpaired"
+    elif matched.unit == "dialogue":
+        yield f"{system} and {other} were led through the same dialogues: compared dialogue by dialogue"
+    if matched.independent < FEWEST:
+        few = counted(matched.independent, matched.drawn)
+        yield f"with {few} no difference can be significant; give at least {FEWEST}"
 
 
 def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:

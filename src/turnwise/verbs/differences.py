@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.engine.groups import GroupTotal, add_to_group
-from turnwise.engine.local import Judged, cluster_key, context_key
+from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.summarise import Summary, leave_one_out
 from turnwise.metrics.base import Metric, Score
 from turnwise.stats import significance
 from turnwise.stats.jackknife import jackknife_comparison
 from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
-
-# Systems are compared context by context when at least this share of each one's contexts is common to both.
-SHARED = 0.5
+from turnwise.verbs.pairs import Key, Match, in_pairs
 
 
 class Difference(NamedTuple):
@@ -49,20 +47,13 @@ class Side:
         return np.array(values, dtype=np.float64), np.array(clusters)
 
 
-def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
-    """Whether two systems answered enough of the same to be compared answer by answer.
-
-    >>> in_pairs("abc", "bcd"), in_pairs("abc", "cde")
-    (True, False)
-    """
-    shared = len(set(ours) & set(theirs))
-    return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
-
-
-def difference(judged: list[Judged], key: str, metric: Metric, system: str, baseline: str, *, seed: int) -> Difference:
+def difference(
+    judged: list[Judged], key: str, metric: Metric, system: str, baseline: str, matched: Match, *, seed: int
+) -> Difference:
     """System minus baseline, as the metric's level asks for."""
     if metric.level == "group":
-        return _of_sides(*(_groups_of(judged, key, metric, name) for name in (system, baseline)), seed=seed)
+        groups = [_groups_of(judged, key, metric, name) for name in (system, baseline)]
+        return _of_sides(*groups, paired=in_pairs(groups[0].values, groups[1].values), seed=seed)
     mine, theirs = (
         [
             item
@@ -77,7 +68,8 @@ def difference(judged: list[Judged], key: str, metric: Metric, system: str, base
         return _of_whole_systems(key, metric, mine, theirs, seed=seed)
     if metric.pooled:
         return _of_pooled(key, metric, mine, theirs, system, baseline)
-    return _of_sides(_turns_of(mine, key), _turns_of(theirs, key), seed=seed)
+    sides = [_turns_of(items, key, unit) for items, unit in zip((mine, theirs), matched.keys, strict=True)]
+    return _of_sides(*sides, paired=matched.unit is not None, seed=seed)
 
 
 def _has_share(score: Score, metric: Metric) -> bool:
@@ -85,12 +77,12 @@ def _has_share(score: Score, metric: Metric) -> bool:
     return score.counts if metric.level == "system" else score.value is not None
 
 
-def _turns_of(judged: list[Judged], key: str) -> Side:
+def _turns_of(judged: list[Judged], key: str, unit: Key) -> Side:
     side = Side()
     for item in judged:
         value = item.scores[key].value
         if item.row.example and value is not None:
-            side.add(context_key(item.row.example), value, cluster_key(item.row.example))
+            side.add(unit(item.row.example), value, cluster_key(item.row.example))
     return side
 
 
@@ -109,12 +101,12 @@ def _groups_of(judged: list[Judged], key: str, metric: Metric, system: str) -> S
     return side
 
 
-def _of_sides(ours: Side, theirs: Side, *, seed: int) -> Difference:
+def _of_sides(ours: Side, theirs: Side, *, paired: bool, seed: int) -> Difference:
     """By pairs of what both answered, or else of any answers of the one with any of the other."""
     if not ours.values or not theirs.values:
         return Difference()
-    if in_pairs(ours.values, theirs.values):
-        shared = [answered for answered in ours.values if answered in theirs.values]
+    shared = [answered for answered in ours.values if answered in theirs.values]
+    if paired and len(shared) > 1:
         a, b = (np.array([np.mean(side.values[answered]) for answered in shared]) for side in (ours, theirs))
         clusters = np.array([ours.clusters[answered] for answered in shared])
         found = significance.paired_bootstrap(a, b, clusters, seed=seed)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric
-from turnwise.verbs.compare import FEWEST, CompareRow, Comparison, Unanswered
+from turnwise.verbs.compare import FEWEST, CompareRow, Comparison
+from turnwise.wording import counted
 
 # Nothing is said about a system when more than this share of its rows has no score, or of its contexts no answer.
 UNSCORED = 0.1
@@ -58,10 +59,11 @@ class Gate:
             share = comparison.unscored.get((system, self.metric), 0.0)
             if share > UNSCORED or (row.low is None and share):
                 found = f"{share:.0%} of the rows of {system} have no score"
-        gap = comparison.unanswered.get((row.system, row.baseline), Unanswered(0, 1))
-        if found is None and gap.missing > UNSCORED * gap.of:
-            found = f"{row.system} left {gap.missing} of the {gap.of} contexts of {row.baseline} unanswered"
-        elif found is None and (row.low is None or comparison.contexts < FEWEST):
-            found = f"{comparison.contexts} are too few contexts, give at least {FEWEST}"
+        matched = comparison.matches[row.system, row.baseline]
+        gap = matched.unanswered
+        if found is None and gap is not None and gap.missing > UNSCORED * gap.of:
+            found = f"{row.system} left {gap.missing} of the {gap.of} answers of {row.baseline} unanswered"
+        elif found is None and (row.low is None or matched.independent < FEWEST):
+            found = f"{counted(matched.independent, matched.drawn)} in all, give at least {FEWEST}"
         if found is not None:
             raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")

@@ -1,0 +1,139 @@
+"""Which answers of two systems belong together: those to the same context, or those of the same dialogue, or none.
+
+A context holds what the system itself said before. Two systems that were led through the same dialogues therefore
+share the first context of each and no later one; such dialogues are compared as wholes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from turnwise.dialogue import Example
+from turnwise.engine.local import cluster_key, context_key
+from turnwise.wording import counted
+
+# Systems are compared in pairs when at least this share of what each one answered is common to both.
+SHARED = 0.5
+# A system that was given the baseline's contexts has hardly any other.
+GIVEN = 0.9
+Unit = Literal["context", "dialogue"]
+Key = Callable[[Example], Hashable]
+
+
+class Unanswered(NamedTuple):
+    """How many of so many of the baseline's contexts, or turns of its dialogues, a system left out."""
+
+    missing: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one system answered: contexts, with the cluster of each, and dialogues, with the opening of each."""
+
+    contexts: dict[int, int]
+    openings: dict[str, int]
+    turns: Counter[str]
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> Answered:
+        """What these responses answer."""
+        found = cls({}, {}, Counter())
+        shortest: dict[str, int] = {}
+        for example in examples:
+            found.contexts[context_key(example)] = cluster_key(example)
+            name, length = example.dialogue_id, len(example.context)
+            if name is not None:
+                found.turns[name] += 1
+                if length < shortest.get(name, length + 1):
+                    shortest[name], found.openings[name] = length, context_key(example)
+        return found
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether nearly every dialogue opens in a way of its own, and can be known by that."""
+        return len(set(self.openings.values())) >= GIVEN * len(self.openings)
+
+    @property
+    def independent(self) -> int:
+        """How many clusters there are."""
+        return len(set(self.contexts.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How two systems are held against each other.
+
+    `unit` is what is paired, None where nothing is, and `shared` how many of them both have; `contexts` is how many
+    each has. `drawn` is what stands on its own, and `independent` how many there are on the side that has fewer.
+    """
+
+    unit: Unit | None
+    shared: int
+    contexts: tuple[int, int]
+    drawn: Unit
+    independent: int
+    unanswered: Unanswered | None
+    keys: tuple[Key, Key]
+
+    @property
+    def n(self) -> str:
+        """What the comparison stands on, in words."""
+        if self.unit is not None:
+            return counted(self.shared, self.unit)
+        return f"{self.contexts[0]} and {counted(self.contexts[1], 'context')}, unpaired"
+
+
+def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
+    """Whether two systems answered enough of the same to be compared answer by answer.
+
+    >>> in_pairs("abc", "bcd"), in_pairs("abc", "cde")
+    (True, False)
+    """
+    shared = len(set(ours) & set(theirs))
+    return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
+
+
+def match(ours: Answered, theirs: Answered) -> Match:
+    """How a system is held against a baseline."""
+    mine, its = ours.contexts.keys(), theirs.contexts.keys()
+    # Where only one of them has contexts of its own, the other left some out. Where both have, their ways parted.
+    if mine - its and its - mine:
+        by_opening = ours.told_apart and theirs.told_apart
+        sides = [_dialogues(side, by_opening=by_opening) for side in (ours, theirs)]
+        if in_pairs(sides[0].values(), sides[1].values()):
+            return _by_dialogue(ours, theirs, sides[0], sides[1])
+    shared = mine & its
+    if in_pairs(mine, its):
+        unit: Unit | None = "context"
+        independent = len({ours.contexts[context] for context in shared})
+    else:
+        unit, independent = None, min(ours.independent, theirs.independent)
+    given = len(shared) >= GIVEN * len(mine)
+    gap = Unanswered(len(its - mine), len(its)) if given or unit else None
+    drawn: Unit = "dialogue" if ours.openings or theirs.openings else "context"
+    return Match(unit, len(shared), (len(mine), len(its)), drawn, independent, gap, (context_key, context_key))
+
+
+def _dialogues(side: Answered, *, by_opening: bool) -> dict[str, Hashable]:
+    """What stands for each dialogue of a system: how it opens, with its name where that does not tell them apart."""
+    return {name: opening if by_opening else (name, opening) for name, opening in side.openings.items()}
+
+
+def _by_dialogue(ours: Answered, theirs: Answered, mine: dict[str, Hashable], its: dict[str, Hashable]) -> Match:
+    shared = set(mine.values()) & set(its.values())
+    had, left = Counter[Hashable](), Counter[Hashable]()
+    for turns, dialogues, side in ((had, its, theirs), (left, mine, ours)):
+        for name, key in dialogues.items():
+            turns[key] += side.turns[name]
+    # Counters keep what is left over, and drop what was answered more often than asked.
+    gap = Unanswered((had - left).total(), had.total())
+    sizes = len(ours.contexts), len(theirs.contexts)
+    return Match("dialogue", len(shared), sizes, "dialogue", len(shared), gap, (_in(mine), _in(its)))
+
+
+def _in(dialogues: dict[str, Hashable]) -> Key:
+    return lambda example: context_key(example) if example.dialogue_id is None else dialogues[example.dialogue_id]
