@@ -247,3 +247,17 @@ def test_holm_keeps_order_and_only_raises(p):
     assert all(after <= min(1, before * len(p)) + 1e-12 for before, after in zip(p, corrected, strict=True))
     by_size = np.argsort(p, kind="stable")
     assert np.all(np.diff(np.array(corrected)[by_size]) >= 0)
+
+
+@given(st.floats(-1e6, 1e6, allow_subnormal=False), st.integers(2, 40), st.integers(2, 40), st.integers(0, 2**32 - 1))
+def test_rounding_alone_is_no_difference(value, first, second, seed):
+    rng = np.random.default_rng(seed)
+    # What the same model says to the same text, in batches of different sizes.
+    a, b = (value * (1 + 1e-8 * rng.uniform(-1, 1, size)) for size in (first, second))
+    assert label_permutation_test(a, b) == 1.0
+    found = unpaired_bootstrap(a, b)
+    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
+    shorter = min(first, second)
+    assert sign_flip_test(a[:shorter], b[:shorter]) == 1.0
+    found = paired_bootstrap(a[:shorter], b[:shorter])
+    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)

@@ -196,3 +196,21 @@ def test_responses_without_a_context_are_compared_unpaired() -> None:
     assert result.matches["new", "old"].n == "12 and 12 contexts, unpaired"
     values = tw.evaluate(rows, metrics=["length"]).systems.to_dicts()
     assert [value["low"] < value["value"] < value["high"] for value in values] == [True, True]
+
+
+def test_rows_that_cannot_be_read_count_against_the_system_of_their_file(tmp_path: Path) -> None:
+    def write(name: str, system: str, broken: int) -> Path:
+        rows = [
+            json.dumps({"system": system, "context": [f"{system} {n}"], "response": "a b", "references": ["a b"]})
+            for n in range(40)
+        ]
+        lines = [row[:-9] if n % broken == 0 else row for n, row in enumerate(rows)]
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    old, new = write("old.jsonl", "v1", broken=100), write("new.jsonl", "v2", broken=2)
+    result = tw.compare([old, new], metrics=["f1"], baseline="v1")
+    assert result.unscored["v2", "f1"] == pytest.approx(0.5)
+    with pytest.raises(tw.TurnwiseError, match="50% of the rows of v2 have no score"):
+        Gate("f1", 0.5).failures(result)

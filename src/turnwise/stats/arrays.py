@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
 Labels = Sequence[Hashable] | NDArray[Any]
 
 
@@ -18,7 +19,7 @@ def floats(values: ArrayLike) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
-def complete_rows(*columns: FloatArray) -> NDArray[np.bool_]:
+def complete_rows(*columns: FloatArray) -> BoolArray:
     """Which rows have a value in every column."""
     missing = np.zeros(len(columns[0]), dtype=np.bool_)
     for column in columns:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from turnwise.stats.arrays import FloatArray, Labels, cluster_codes, floats
+from turnwise.stats.arrays import BoolArray, FloatArray, Labels, cluster_codes, floats
 from turnwise.stats.bootstrap import (
     MANY_CLUSTERS,
     RESAMPLES,
@@ -23,6 +23,10 @@ from turnwise.stats.bootstrap import (
 )
 from turnwise.stats.interval import normal_interval, percentile_interval
 from turnwise.stats.randomisation import coin_flips, random_choices, randomised_p, share_as_extreme
+
+# Scores that differ by less than this share of their size are the same but for rounding: a model answers in 32 bits,
+# and not to the last of them alike in every batch.
+ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ def paired_bootstrap(
 
     Pairs with a missing side are left out. None with fewer than two clusters.
     """
-    sums, sizes = _totals(floats(first) - floats(second), clusters)
+    sums, sizes = _totals(_differences(first, second), clusters)
     if len(sums) < 2:
         return None
     difference, error = mean_and_error(sums, sizes)
@@ -71,7 +75,7 @@ def sign_flip_test(
 
     Exact, over all patterns of signs, where there are no more of them than `permutations`.
     """
-    sums, _ = _totals(floats(first) - floats(second), clusters)
+    sums, _ = _totals(_differences(first, second), clusters)
     count = len(sums)
     if count == 0:
         return None
@@ -104,6 +108,8 @@ def unpaired_bootstrap(
     counts = [len(sums) for sums, _ in sides]
     if min(counts) < 2:
         return None
+    if _all_alike(first, second):
+        return Comparison(0.0, 0.0, 0.0, 1.0)
     difference, error = _difference_and_error(*sides)
     if max(counts) > MANY_CLUSTERS:
         return _normal_comparison(difference, error, level)
@@ -129,6 +135,8 @@ def label_permutation_test(
     counts = [len(sums) for sums, _ in sides]
     if min(counts) == 0:
         return None
+    if _all_alike(first, second):
+        return 1.0
     if sum(counts) > MANY_CLUSTERS and min(counts) > 1:
         return _normal_p(*_difference_and_error(*sides))
     totals = np.concatenate([np.column_stack(side) for side in sides])
@@ -161,6 +169,28 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 # --- shared ------------------------------------------------------------------------------------------------
+
+
+def same_but_for_rounding(first: ArrayLike, second: ArrayLike) -> BoolArray:
+    """Which pairs of numbers are the same as far as they can be trusted.
+
+    >>> same_but_for_rounding([0.3, 0.3, 0.0], [0.1 + 0.2, 0.30001, 0.0]).tolist()
+    [True, False, True]
+    """
+    a, b = floats(first), floats(second)
+    same: BoolArray = np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return same
+
+
+def _differences(first: ArrayLike, second: ArrayLike) -> FloatArray:
+    differences: FloatArray = floats(first) - floats(second)
+    return np.where(same_but_for_rounding(first, second), 0.0, differences)
+
+
+def _all_alike(first: ArrayLike, second: ArrayLike) -> bool:
+    """Whether every number on both sides is the same: then there is nothing to compare but rounding."""
+    values = np.concatenate([floats(first), floats(second)])
+    return bool(same_but_for_rounding(np.nanmin(values), np.nanmax(values)))
 
 
 def _totals(values: FloatArray, clusters: Labels | None) -> tuple[FloatArray, FloatArray]:

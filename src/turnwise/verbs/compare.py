@@ -137,9 +137,17 @@ def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
 def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:
     """The share of each system's rows without a score, by system and metric."""
     rows: dict[str, list[Judged]] = {}
+    in_file: dict[str, dict[str, None]] = {}
     for item in judged:
-        if item.row.system is not None:
-            rows.setdefault(item.row.system, []).append(item)
+        if item.row.example:
+            rows.setdefault(item.row.example.system, []).append(item)
+            in_file.setdefault(item.row.file, {})[item.row.example.system] = None
+    for item in judged:
+        if item.row.example is None:
+            # Who said what cannot be read is not known; it may have been any system of the file.
+            named = [item.row.system] if item.row.system in rows else in_file.get(item.row.file, ())
+            for system in named:
+                rows[system].append(item)
     return {
         (system, key): sum(key not in item.scores or not item.scores[key].counts for item in items) / len(items)
         for system, items in rows.items()

@@ -134,8 +134,9 @@ def _of_pooled(
     left_out = [leave_one_out(metric, summary.pooled[name, key]) for name in (system, baseline)]
     blocks = sorted(left_out[0].keys() | left_out[1].keys())
     differences = np.array([left_out[0].get(b, ours) - left_out[1].get(b, others) for b in blocks])
-    found = jackknife_comparison(differences, ours - others)
-    return Difference(ours - others) if found is None else Difference(found.difference, found.low, found.high, found.p)
+    value = _minus(ours, others)
+    found = jackknife_comparison(differences, value)
+    return Difference(value) if found is None else Difference(found.difference, found.low, found.high, found.p)
 
 
 def _of_whole_systems(key: str, metric: Metric, mine: list[Judged], theirs: list[Judged], *, seed: int) -> Difference:
@@ -149,6 +150,10 @@ def _of_whole_systems(key: str, metric: Metric, mine: list[Judged], theirs: list
     )
     if ours.value is None or others.value is None:
         return Difference()
-    value = ours.value - others.value
+    value = _minus(ours.value, others.value)
     found = resampled_comparison(np.array(ours.resampled) - np.array(others.resampled), value, count)
     return Difference(value) if found is None else Difference(value, found.low, found.high, found.p)
+
+
+def _minus(ours: float, others: float) -> float:
+    return 0.0 if significance.same_but_for_rounding(ours, others) else ours - others
