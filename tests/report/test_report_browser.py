@@ -140,7 +140,7 @@ def test_charts_are_saved(opened: Browser, tmp_path: Path, kind: str) -> None:
     opened.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     opened.click(f"#chart-human-correlations [data-save={kind}]")
     target = tmp_path / f"human-correlations.{kind}"
-    for _ in range(100):
+    for _ in range(1000):
         opened.run("new Promise((done) => setTimeout(done, 30))")
         if target.exists() and target.stat().st_size:
             break

@@ -18,8 +18,7 @@ def test_a_killed_run_goes_on(mini_data: Path, toy_pack: Pack, tmp_path: Path) -
                "--models", str(toy_pack.folder), "--limit", "3", "--cache", str(tmp_path / "cache")]  # fmt: skip
     first = tmp_path / "tables" / "usr-1.json"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 60
-        while not first.is_file() and running.poll() is None and time.monotonic() < deadline:
+        while not first.is_file() and running.poll() is None:
             time.sleep(0.01)
         running.kill()
     assert running.returncode < 0
@@ -45,8 +44,7 @@ def test_what_a_killed_run_started_ends_with_it(mini_data: Path, toy_pack: Pack,
                "--models", str(toy_pack.folder), "--limit", "3", "--cache", str(tmp_path / "cache")]  # fmt: skip
     alone = {"TURNWISE_THREADS": "2"}
     with subprocess.Popen(command, env={**os.environ, **alone}, stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("tables/*.json")) and running.poll() is None and time.monotonic() < deadline:
+        while not list(tmp_path.glob("tables/*.json")) and running.poll() is None:
             time.sleep(0.02)
         started = children_of(running.pid)
         running.kill()
