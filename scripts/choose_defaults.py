@@ -36,8 +36,8 @@ from turnwise.models.generate import Decoding, Writer
 from turnwise.models.pack import load_pack
 from turnwise.models.tasks import CausalModel
 from turnwise.text.corrupt import drop, reorder, repeat
+from turnwise.text.facts import TfIdf, choose_fact
 from turnwise.train.dialogues import Dialogue, merge_runs
-from turnwise.train.facts import TfIdf, choose_fact
 from turnwise.train.negatives import Mix, Negatives
 from turnwise.train.sampling import Places
 

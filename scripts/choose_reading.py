@@ -23,8 +23,8 @@ from turnwise.metrics.registry import load_metric
 from turnwise.models.generate import Decoding, Writer
 from turnwise.models.pack import load_pack
 from turnwise.models.tasks import CausalModel
+from turnwise.text.facts import TfIdf
 from turnwise.train.dialogues import Dialogue
-from turnwise.train.facts import TfIdf
 from turnwise.train.negatives import Negatives
 
 FACTS = ("closest", "all", "best")

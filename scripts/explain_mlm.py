@@ -33,7 +33,7 @@ from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
 from turnwise.metrics.usr_parts import NO_FACT
 from turnwise.stats.arrays import FloatArray
-from turnwise.train.facts import TfIdf, choose_fact
+from turnwise.text.facts import TfIdf, choose_fact
 
 CORPORA = {"usr_topicalchat": "Topical-Chat", "usr_personachat": "PersonaChat"}
 REFERENCE = "Original Ground Truth"

@@ -25,13 +25,14 @@ from typing import Any
 import torch
 from maude_corpora import CORPORA, Room
 
-from turnwise.models.export.maude import OWN, save_head
+from turnwise.models.export.maude import OWN
 from turnwise.models.heads_numpy import unpack_weights
 from turnwise.models.maude import header
 from turnwise.models.utterances import Reading
 from turnwise.train.heads import Recipe
 from turnwise.train.licences import licence_of
 from turnwise.train.maude import MODES, SETS, Options, train
+from turnwise.train.maude_checkpoint import save_head
 from turnwise.train.maude_data import Kind, Sampled
 from turnwise.train.maude_trunk import Trunk
 

@@ -20,9 +20,9 @@ from turnwise.models.verify import verify_pack
 torch = pytest.importorskip("torch")
 
 from turnwise.models.export.build import build_pack  # noqa: E402
-from turnwise.models.export.maude import folded, save_head  # noqa: E402
 from turnwise.train.heads import seeded  # noqa: E402
 from turnwise.train.maude import MODES, Maude, Options  # noqa: E402
+from turnwise.train.maude_checkpoint import folded, save_head  # noqa: E402
 
 WIDTH, LAYERS = 64, (1, 3)
 SMALL: dict[str, Any] = {"down_size": 12, "hidden": 10, "dense": 8}

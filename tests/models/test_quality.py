@@ -26,11 +26,11 @@ from turnwise.models import quality
 from turnwise.models.pack import Pack, bundled_packs, load_pack
 from turnwise.models.protocols import Classify, Continuation, Embed, Request, TokenScores, Window
 from turnwise.models.tokens import Tokens
+from turnwise.text.facts import TfIdf
 from turnwise.train import tasks
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, read
 from turnwise.train.encode import PairEncoder
-from turnwise.train.facts import TfIdf
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "measure_pack.py"
 

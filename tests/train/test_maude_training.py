@@ -151,10 +151,10 @@ def test_corrupted_contexts_can_be_learnt_from() -> None:
 def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.models.export.build import build_pack
-    from turnwise.models.export.maude import save_head
     from turnwise.models.maude import MaudeModel
     from turnwise.models.protocols import Classify
     from turnwise.models.utterances import Reading
+    from turnwise.train.maude_checkpoint import save_head
     from turnwise.train.maude_trunk import Trunk
 
     from . import tiny
@@ -187,10 +187,10 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     pytest.importorskip("transformers")
     from turnwise.engine.run import answer_requests
     from turnwise.models.export.build import build_pack
-    from turnwise.models.export.maude import save_head
     from turnwise.models.protocols import Classify
     from turnwise.models.utterances import Reading
     from turnwise.models.verify import verify_pack
+    from turnwise.train.maude_checkpoint import save_head
     from turnwise.train.maude_trunk import Trunk
 
     from . import tiny
@@ -214,9 +214,9 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
 
 
 def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:
-    from turnwise.models.export.maude import save_head
     from turnwise.models.heads_numpy import unpack_weights
     from turnwise.models.utterances import Reading
+    from turnwise.train.maude_checkpoint import save_head
 
     training = world(30, 1)
     vectors, index = vectors_of(training)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from turnwise.bots.base import Prompt
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Embed
-from turnwise.train.facts import TfIdf
+from turnwise.text.facts import TfIdf
 
 if TYPE_CHECKING:
     from turnwise.engine.local import Ask

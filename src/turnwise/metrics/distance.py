@@ -15,7 +15,7 @@ from turnwise.metrics.base import Level, Metric, Mode, Need, Score
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.models.protocols import Embed, Request
 from turnwise.stats.arrays import FloatArray, IntArray
-from turnwise.train.inputs import SEPARATOR
+from turnwise.text.inputs import SEPARATOR
 
 CITE = "Xiang et al. 2021, Assessing Dialogue Systems with Distribution Distances"
 Vectors = NDArray[np.float32]

@@ -8,8 +8,8 @@ from typing import Literal
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import entries, option_types
 from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
+from turnwise.text.inputs import SEPARATOR
 from turnwise.text.tokenise import lower_words
-from turnwise.train.inputs import SEPARATOR
 
 Scope = Literal["all", "response", "response+eos"]
 Reduction = Literal["mean", "sum"]

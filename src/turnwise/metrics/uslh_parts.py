@@ -17,7 +17,7 @@ from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, s
 from turnwise.metrics.registry import register
 from turnwise.metrics.usr_parts import positive
 from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
-from turnwise.train.inputs import context_text
+from turnwise.text.inputs import context_text
 
 CITE = "Phy et al. 2020, Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")

@@ -21,8 +21,8 @@ from turnwise.metrics.masked import (
 )
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Request, Window
-from turnwise.train.facts import TfIdf, choose_fact
-from turnwise.train.inputs import context_text
+from turnwise.text.facts import TfIdf, choose_fact
+from turnwise.text.inputs import context_text
 
 CITE = "Mehri and Eskenazi 2020, USR: An Unsupervised and Reference Free Evaluation Metric for Dialog"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from turnwise.text.inputs import context_text, restyled
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, merge_runs
 from turnwise.train.encode import IGNORED, Encoder, LinesEncoder, PairEncoder, Sequences, mask_tokens, pad
-from turnwise.train.inputs import context_text, restyled
 from turnwise.train.loop import Batch
 from turnwise.train.network import Classifier, is_causal
 from turnwise.train.sampling import Places

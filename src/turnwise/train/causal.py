@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from transformers import LlamaForCausalLM
 
+from turnwise.text.inputs import SEPARATOR, restyled, spaced
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED, pad
-from turnwise.train.inputs import SEPARATOR, restyled, spaced
 from turnwise.train.loop import Batch
 from turnwise.train.sampling import Places
 from turnwise.train.tasks import Labelled

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.errors import TurnwiseError
-from turnwise.train.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
+from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.negatives import Mix
 
 CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")

@@ -15,9 +15,9 @@ from random import Random
 from typing import Literal
 
 from turnwise.text import wordnet
+from turnwise.text.facts import words_of
+from turnwise.text.inputs import spaced, unpunctuated
 from turnwise.train.dialogues import Dialogue
-from turnwise.train.facts import words_of
-from turnwise.train.inputs import spaced, unpunctuated
 
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")

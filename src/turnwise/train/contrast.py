@@ -17,13 +17,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from turnwise.text.facts import TfIdf
+from turnwise.text.inputs import restyled
 from turnwise.train import validation
 from turnwise.train.causal import TURN_SEPARATORS, Continuation
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED
-from turnwise.train.facts import TfIdf
-from turnwise.train.inputs import restyled
 from turnwise.train.loop import Batch
 from turnwise.train.negatives import corrupted
 from turnwise.train.tasks import Labelled, NextUtterance

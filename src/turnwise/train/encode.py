@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
-from turnwise.train.inputs import SEPARATOR
+from turnwise.text.inputs import SEPARATOR
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
+from turnwise.text.inputs import spaced
 from turnwise.train.dialogues import Dialogue
-from turnwise.train.inputs import spaced
 
 Kind = Literal[
     "word_drop", "word_order", "word_repeat", "rand_utt", "model_false", "rand_back", "corrupt_context"

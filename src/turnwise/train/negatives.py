@@ -9,8 +9,8 @@ from random import Random
 from typing import Literal
 
 from turnwise.text.corrupt import drop, reorder, repeat
+from turnwise.text.facts import TfIdf, cosine
 from turnwise.train.dialogues import Dialogue
-from turnwise.train.facts import TfIdf, cosine
 
 Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted", "written"]
 

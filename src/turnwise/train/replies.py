@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from turnwise.text.inputs import CONTEXT_TOKENS, CONTEXT_TURNS, restyled
 from turnwise.train.dialogues import lines_of
-from turnwise.train.inputs import CONTEXT_TOKENS, CONTEXT_TURNS, restyled
 
 if TYPE_CHECKING:
     from turnwise.train.sampling import Places

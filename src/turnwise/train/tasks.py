@@ -10,11 +10,11 @@ from random import Random
 from typing import Protocol
 
 from turnwise.text.corrupt import valid_or_corrupted
+from turnwise.text.facts import TfIdf, choose_fact
+from turnwise.text.inputs import context_text, restyled
 from turnwise.train import contradictions
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
-from turnwise.train.facts import TfIdf, choose_fact
-from turnwise.train.inputs import context_text, restyled
 from turnwise.train.negatives import Negatives
 from turnwise.train.replies import Reply, read_replies
 from turnwise.train.sampling import Places

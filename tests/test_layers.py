@@ -1,0 +1,49 @@
+"""A room imports only from rooms below it, so that each can be read, tested and replaced without those above."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import turnwise
+
+ROOT = Path(turnwise.__file__).parent
+# What each room may import from, beside `dialogue`, `errors` and `wording`, which are everybody's.
+BELOW = {
+    "stats": set(),
+    "io": set(),
+    "text": {"stats"},
+    "models": {"stats", "text", "io"},
+    "metrics": {"stats", "text", "models"},
+    "engine": {"stats", "text", "io", "models", "metrics"},
+    "train": {"stats", "text", "io", "models", "engine"},
+    "bots": {"stats", "text", "io", "models", "metrics", "engine"},
+    "verbs": {"stats", "text", "io", "models", "metrics", "engine", "bots", "train"},
+    "report": {"stats", "text", "io", "models", "metrics", "engine", "verbs"},
+}
+# What a user asks of an object (`metric.score(...)`, `result.save(...)`) is done by rooms above, when it is asked.
+CONVENIENCES = {("metrics/base.py", "engine"), ("verbs/result.py", "report")}
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_imports_point_down(room: str) -> None:
+    upward = {
+        (path.relative_to(ROOT).as_posix(), imported)
+        for path in (ROOT / room).rglob("*.py")
+        for imported in rooms_imported(path)
+        if imported in {*BELOW, "cli", "reproduce"} - BELOW[room] - {room}
+    }
+    assert upward - CONVENIENCES == set()
+
+
+def rooms_imported(path: Path) -> set[str]:
+    """The rooms that a file imports from, wherever in it."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return {name.split(".")[1] for name in names if name.startswith("turnwise.")}
