@@ -176,7 +176,7 @@ def test_a_run_that_is_not_kept_has_the_same_result_and_a_sample_of_its_turns(tm
     lengths = {item.number: item.scores["length"].value for item in whole.judged if item.row.example}
     assert max(lengths, key=lambda number: (lengths[number], -number)) in kept
     assert kept >= set(range(0, 1500, 32))
-    assert "charts and turns are of a sample" in result.report(tmp_path / "report.html").read_text()
+    assert "what is said of turns and ratings is of a sample" in result.report(tmp_path / "report.html").read_text()
 
 
 def test_the_command_scores_shards_and_merges_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +20,10 @@ from turnwise.engine import shown
 from turnwise.report import page
 from turnwise.report.digest import digest
 from turnwise.report.page import render, write_report
-from turnwise.report.tables import rating_table
+from turnwise.report.tables import metric_table, rating_table
 from turnwise.report.turns import chosen_turns
 from turnwise.verbs.evaluate import Result
+from turnwise.verbs.part import Part
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--<script> & \" ' \u2028"
 
@@ -263,3 +265,30 @@ def test_a_long_rated_dialogue_weighs_no_more_than_a_short_one() -> None:
 
     (row,) = rating_table(digest(score([talk(1, 1), talk(9, 5)], ["words"]))).rows
     assert (row.n, row.cells[0].value) == (2, 3.0)
+
+
+def test_a_run_too_large_to_be_kept_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown, "MOST_BAD", 10)
+    kinds = [{"response": "word " * (1 + n % 7), "system": "often", "id": str(n)} for n in range(400)]
+    kinds[201] = {"response": "one two", "system": "once"}
+    rows = [*kinds, *[{"response": 1}] * 30]
+    whole = score(rows, ["words"])
+    part = Part(whole.metrics, most=100)
+    for number, item in enumerate(whole.judged):
+        part.add(replace(item, number=number))
+    found = digest(part.result(seed=0))
+    assert len(found.turns) < 200
+    assert len(found.unread) < 30
+    html = render(found)
+    assert facts(html) == {"Turns": "400", "Systems": "2", "Metrics": "1", "Unreadable rows": "30"}
+    assert [(row.name, row.n) for row in metric_table(found).rows] == [("often", 399), ("once", 1)]
+    assert "30 rows that could not be read" in html
+    assert "30 rows could not be read; the first are listed at the end" in html
+    assert f"is of a sample, {len(found.turns)} of 400 turns" in html
+    assert f"from the {len(found.turns)} turns that were kept of so large a run" in html
+    assert "computed from all turns.</p>" not in html
+
+
+def facts(html: str) -> dict[str, str]:
+    """The numbers in the head of the page."""
+    return dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d,]+)</dd>", html))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +81,7 @@ class Summary:
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self.metrics = metrics
         self.first: dict[str, int] = {}
+        self.sizes: Counter[str] = Counter()
         self.turns: dict[tuple[str, str], ClusterTotals] = defaultdict(ClusterTotals)
         self.pooled: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
         self.evidence: dict[tuple[str, str], Evidence] = defaultdict(Evidence)
@@ -99,6 +100,7 @@ class Summary:
             return
         cluster, system, number = cluster_key(example), example.system, judged.number
         self.first[system] = min(self.first.get(system, number), number)
+        self.sizes[system] += 1
         for key, score in judged.scores.items():
             metric = self.metrics[key]
             if metric.level == "group":
@@ -124,6 +126,7 @@ class Summary:
         """Add the turns of another part of the run."""
         for system, number in other.first.items():
             self.first[system] = min(self.first.get(system, number), number)
+        self.sizes.update(other.sizes)
         for key, turns in other.turns.items():
             self.turns[key].merge(turns)
         for key, blocks in other.pooled.items():

@@ -67,6 +67,8 @@ class Digest:
     levels: dict[str, Level]
     about: dict[str, tuple[str, str, str]]
     systems: tuple[str, ...]
+    # Turns of every system, those included that were not kept.
+    sizes: dict[str, int]
     values: dict[tuple[str, str], SystemValue]
     turns: list[Turn]
     unread: list[Row]
@@ -74,8 +76,25 @@ class Digest:
     quality_labels: dict[str, str]
     # What metrics of groups say, by group and system.
     groups: dict[tuple[str, str], dict[str, float | None]] = field(default_factory=dict)
-    # Turns of a run too large to be kept: an even sample stands for them here, but not in the systems' values.
+    # Rows of a run too large to be kept, and those of them that could not be read: an even sample stands for them
+    # here, but not in the systems' values.
     left_out: int = 0
+    left_out_bad: int = 0
+
+    @property
+    def all_turns(self) -> int:
+        """How many rows could be read, kept or not."""
+        return len(self.turns) + self.left_out - self.left_out_bad
+
+    @property
+    def all_unread(self) -> int:
+        """How many rows could not be read, kept or not."""
+        return len(self.unread) + self.left_out_bad
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether some turns were not kept."""
+        return self.all_turns > len(self.turns)
 
     @property
     def qualities(self) -> tuple[str, ...]:
@@ -189,7 +208,8 @@ def digest(result: Result) -> Digest:
     metric_labels = labels(result.metrics)
     read = [item for item in result.judged if item.row.example is not None]
     examples = [item.row.example for item in read if item.row.example is not None]
-    system_labels = labels(dict.fromkeys(example.system for example in examples))
+    # A system may have no turn at all in the sample that was kept of a large run.
+    system_labels = labels(result.summary.systems)
     numbers = {name: place for place, name in enumerate(system_labels)}
     turns = [
         Turn(
@@ -211,16 +231,14 @@ def digest(result: Result) -> Digest:
             for key, metric in result.metrics.items()
         },
         systems=tuple(system_labels.values()),
-        values={
-            (system_labels[value.system], metric_labels[value.metric]): value
-            for value in result.system_values
-            if value.system in system_labels
-        },
+        sizes={label: result.summary.sizes[system] for system, label in system_labels.items()},
+        values={(system_labels[value.system], metric_labels[value.metric]): value for value in result.system_values},
         turns=turns,
         unread=[item.row for item in result.judged if item.row.example is None],
         files=tuple(dict.fromkeys(file_name(item.row.file) for item in result.judged)),
         quality_labels=labels(rated),
         left_out=result.left_out,
+        left_out_bad=result.left_out_bad,
         groups={
             (group, system_labels[system]): {
                 metric_labels[key]: of[key].value
@@ -228,7 +246,6 @@ def digest(result: Result) -> Digest:
                 if metric.level == "group" and key in of
             }
             for (group, system), of in result.summary.groups.items()
-            if system in system_labels
         },
     )
 

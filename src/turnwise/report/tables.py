@@ -60,9 +60,8 @@ class SystemTable:
 def metric_table(found: Digest) -> SystemTable:
     """What the metrics say of every system."""
     columns = [Column(key, ARROWS[found.better[key]], DIRECTIONS[found.better[key]]) for key in found.metrics]
-    sizes = np.bincount(found.system_of, minlength=len(found.systems)).tolist()
     rows = [
-        SystemRow(place, system, sizes[place], _metric_cells(found, system))
+        SystemRow(place, system, found.sizes[system], _metric_cells(found, system))
         for place, system in enumerate(found.systems)
     ]
     return SystemTable("Systems", "Turns", columns, rows)
@@ -187,7 +186,8 @@ def _ties(found: Digest, key: str, score: float) -> str:
     same = int((found.scores[key] == score).sum())
     if same <= 1:
         return ""
-    return f"{counted(same, 'turn')} share the score {number(score, found.turn_places[key])}"
+    turns = f"{'at least ' if found.is_sample else ''}{counted(same, 'turn')}"
+    return f"{turns} share the score {number(score, found.turn_places[key])}"
 
 
 def _quote(found: Digest, heats: Heats, key: str, position: int) -> Quote:

@@ -124,12 +124,14 @@ def _people(found: Digest) -> list[Markup]:
 
 def _gaps(found: Digest) -> list[Markup]:
     said = []
-    if found.left_out:
-        turns = f"{len(found.turns):,} of {len(found.turns) + len(found.unread) + found.left_out:,} rows"
-        said.append(Markup("Values of systems are of all rows; charts and turns are of a sample, {}.").format(turns))
-    if found.unread:
-        rows = counted(len(found.unread), "row")
-        said.append(Markup("{} could not be read; they are listed at the end, with the reasons.").format(rows))
+    if found.is_sample:
+        turns = f"{len(found.turns):,} of {counted(found.all_turns, 'turn')}"
+        text = Markup("Values of systems are of all turns; what is said of turns and ratings is of a sample, {}.")
+        said.append(text.format(turns))
+    if found.all_unread:
+        rows = counted(found.all_unread, "row")
+        listed_ = "they are" if len(found.unread) == found.all_unread else "the first are"
+        said.append(Markup("{} could not be read; {} listed at the end, with the reasons.").format(rows, listed_))
     silent = [key for key in found.metrics if all(_value(found, s, key) is None for s in found.systems)]
     if silent and found.systems:
         said.append(Markup("There is no score at all from {}.").format(listed(silent)))
