@@ -13,10 +13,11 @@ from scipy import stats
 from tests.report.results import score
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
-from turnwise.report.charts import all_charts, ranking_chart, save_chart, to_svg, write_charts
+from turnwise.report.charts import all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
 from turnwise.report.digest import Digest, digest
 from turnwise.report.panels import bin_edges
-from turnwise.report.svg import inline_svg
+from turnwise.report.short_names import places, short_names
+from turnwise.report.svg import SVG, inline_svg
 from turnwise.verbs.evaluate import Result
 
 
@@ -154,3 +155,67 @@ def test_colours_can_be_read(theme: int) -> None:
 
 def test_a_drawn_colour_leads_back_to_its_name() -> None:
     assert len(palette.names_by_light()) == len(palette.ALL)
+
+
+LONG = [
+    pytest.param([f"support-assistant-prod-2026-11-{day:02}" for day in range(1, 15)], id="different ends"),
+    pytest.param([f"{kind}-support-assistant-of-the-second-generation" for kind in "ab"], id="different starts"),
+    pytest.param([f"{'before-' * 6}{kind}{'-after' * 6}" for kind in ("red", "blue", "tan")], id="different middles"),
+    pytest.param([f"{'x' * 40}{a}{'y' * 40}{b}{'z' * 40}" for a in "12" for b in "12"], id="two differences"),
+    pytest.param([f"客服助手第{n}版本非常非常非常非常长的名字" for n in "一二三"], id="wide characters"),
+]
+
+
+@pytest.mark.parametrize("names", LONG)
+@pytest.mark.parametrize("most", [13, 22, 28])
+def test_shortened_names_fit_and_are_never_alike(names: list[str], most: int) -> None:
+    short = short_names([*names, "short"], most)
+    assert list(short) == [*names, "short"]
+    assert len(set(short.values())) == len(short)
+    assert all(places(name) <= most for name in short.values())
+    assert short["short"] == "short"
+    assert all("…" in short[name] for name in names)
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(element.itertext()) for element in ET.fromstring(svg).iter(f"{{{SVG}}}text")]  # noqa: S314
+
+
+@pytest.fixture(scope="module")
+def fourteen() -> tuple[list[str], Digest]:
+    names = [f"support-assistant-prod-2026-11-{day:02}" for day in range(1, 15)]
+    rows = [
+        {"response": "word " * (1 + (n * place) % 5), "system": name, "context": [str(n)], "ratings": {"Overall": [n]}}
+        for place, name in enumerate(names)
+        for n in range(1, 5)
+    ]
+    return names, digest(score(rows, ["words", "vowels"]))
+
+
+def test_every_system_is_named_in_every_panel(fourteen: tuple[list[str], Digest]) -> None:
+    names, found = fourteen
+    short = short_names(names)
+    charts = all_charts(found)
+    for chart, times in (("ranking", 2), ("distributions", 2), ("scatter", 1)):
+        shown = texts(to_svg(charts[chart]))
+        assert [shown.count(short[name]) for name in names] == [times] * 14, chart
+
+
+def test_the_page_says_the_full_name_of_a_shortened_one(fourteen: tuple[list[str], Digest]) -> None:
+    names, found = fourteen
+    inside = inline_svg(to_svg(ranking_chart(found)), "ranking", "d", full_names(found))
+    said = {
+        element.text: (element.get("aria-label"), element.get("pointer-events"))
+        for element in ET.fromstring(inside).iter(f"{{{SVG}}}text")  # noqa: S314
+    }
+    for name, short in short_names(names).items():
+        assert said[short] == (name, "all")
+
+
+def test_systems_whose_colours_repeat_have_another_shape(fourteen: tuple[list[str], Digest]) -> None:
+    _, found = fourteen
+    svg = ET.fromstring(to_svg(all_charts(found)["scatter"]))  # noqa: S314
+    legend = next(e for e in svg.iter() if "role-legend-entry" in (e.get("class") or ""))
+    looks = {(e.get("fill"), e.get("d")) for e in legend.iter(f"{{{SVG}}}path") if e.get("fill", "").startswith("#")}
+    assert len(looks) == 14
+    assert len({fill for fill, _ in looks}) == 10

@@ -12,8 +12,21 @@ from turnwise.errors import TurnwiseError
 from turnwise.report.digest import Digest, digest
 from turnwise.report.labels import ARROWS, number
 from turnwise.report.palette import light
-from turnwise.report.panels import Record, bin_edges, frame, heat_map, panels, system_colour
+from turnwise.report.panels import (
+    METRIC_PLACES,
+    SHAPES,
+    WORD_PLACES,
+    Record,
+    bin_edges,
+    frame,
+    heat_map,
+    panels,
+    repeating,
+    system_colour,
+    system_legend,
+)
 from turnwise.report.prd_curve import prd_chart
+from turnwise.report.short_names import short_names, shortened_from, shown_as
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
@@ -34,7 +47,7 @@ def ranking_chart(found: Digest) -> alt.FacetChart:
         "system:N",
         title=None,
         sort=alt.EncodingSortField("rank", op="min"),
-        axis=alt.Axis(ticks=False, domain=False, labelPadding=8),
+        axis=alt.Axis(ticks=False, domain=False, labelPadding=8, labelExpr=shown_as(short_names(found.systems))),
     )
     no_zero = alt.Scale(zero=False, padding=8)
     base = alt.Chart().transform_filter("datum.kind === 'value'")
@@ -61,7 +74,9 @@ def distribution_chart(found: Digest) -> alt.FacetChart:
     count = len(found.systems)
     axis = alt.Axis(
         values=[place + 0.7 for place in range(count)],
-        labelExpr=f"{json.dumps(list(found.systems))}[floor(datum.value)]",
+        # Vega thins out even the ticks that it was given.
+        tickCount=count,
+        labelExpr=f"{json.dumps(list(short_names(found.systems).values()))}[floor(datum.value)]",
         grid=False,
         ticks=False,
         domain=False,
@@ -118,7 +133,13 @@ def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
         alt.Chart()
         .transform_filter("datum.kind === 'point'")
         .mark_point(filled=True, size=34, opacity=0.6)
-        .encode(x=x, y=y, color=system_colour(found.systems, legend=True), description=alt.Description("label:N"))
+        .encode(
+            x=x,
+            y=y,
+            color=system_colour(found.systems, legend=True),
+            shape=alt.Shape("system:N", scale=repeating(found.systems, SHAPES), legend=system_legend(found.systems)),
+            description=alt.Description("label:N"),
+        )
     )
     line = (
         alt.Chart()
@@ -146,6 +167,13 @@ def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
     if quality and any(pair.n for (_, name), pair in found.human_correlations.items() if name == quality):
         charts["scatter"] = scatter_chart(found, quality)
     return charts
+
+
+def full_names(found: Digest) -> dict[str, str]:
+    """What stands shortened in the charts, and the full name of each."""
+    words = (word for quality in found.qualities for word in quality.split())
+    metrics, systems = shortened_from(found.turn_metrics, METRIC_PLACES), shortened_from(found.systems)
+    return {**shortened_from(words, WORD_PLACES), **metrics, **systems}
 
 
 def to_svg(chart: alt.TopLevelMixin) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from turnwise.report import palette
-from turnwise.report.charts import MOST_POINTS, all_charts, to_svg
+from turnwise.report.charts import MOST_POINTS, all_charts, full_names, to_svg
 from turnwise.report.digest import Digest, digest
 from turnwise.report.groups import contradictions, group_table
 from turnwise.report.heat import heats
@@ -57,8 +57,9 @@ def render(found: Digest, title: str | None = None) -> str:
     script = _asset("assets/report.js")
     chosen = chosen_turns(found)
     words = heats(found, chosen.tolist(), MOST_CHARACTERS)
+    names = full_names(found)
     charts = {
-        name: Markup(inline_svg(to_svg(chart), name, DESCRIPTIONS[name]))  # noqa: S704 - built as XML
+        name: Markup(inline_svg(to_svg(chart), name, DESCRIPTIONS[name], names))  # noqa: S704 - built as XML
         for name, chart in all_charts(found).items()
     }
     return template.render(

@@ -11,6 +11,7 @@ import numpy as np
 from turnwise.report import palette
 from turnwise.report.labels import number
 from turnwise.report.palette import light
+from turnwise.report.short_names import places, short_names, shown_as
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation
 from turnwise.wording import counted
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 PANEL_WIDTH = 240
 COLUMNS = 3
 BINS = 20
+# What tells systems apart whose colours are the same.
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+DASHES: tuple[list[float], ...] = ([1, 0], [6, 3], [2, 2])
+# Places for the name of a metric beside a heat map, and for a word of a rated quality above one.
+METRIC_PLACES = 22
+WORD_PLACES = 13
+# In pixels: more than the widest shortened name needs, because what is over the limit is cut at its end.
+LABEL_LIMIT = 260
 Record = dict[str, Any]
 
 
@@ -36,12 +45,29 @@ def system_colour(systems: Sequence[str], *, legend: bool = False) -> alt.Color:
     import altair as alt
 
     colours = [light(name) for name in palette.SYSTEMS]
-    # Beyond the palette colours would only repeat: one for all says less that is false.
-    many = len(systems) > len(colours)
-    shades = [colours[0 if many else place] for place in range(len(systems))]
-    shown = legend and not many and len(systems) > 1
-    look = alt.Legend(title=None, orient="top", symbolOpacity=1, columns=4) if shown else None
+    shades = [colours[place % len(colours)] for place in range(len(systems))]
+    look = system_legend(systems) if legend else None
     return alt.Color("system:N", scale=alt.Scale(domain=list(systems), range=shades), legend=look)
+
+
+def system_legend(systems: Sequence[str]) -> alt.Legend | None:
+    """Whose colour, shape or dashes these are; nothing for one system."""
+    import altair as alt
+
+    if len(systems) < 2:
+        return None
+    short = short_names(systems)
+    # Two long names side by side are as much as a telephone shows.
+    columns = max(1, min(4, 64 // (4 + max(map(places, short.values())))))
+    return alt.Legend(title=None, orient="top", symbolOpacity=1, columns=columns, labelExpr=shown_as(short))
+
+
+def repeating(systems: Sequence[str], looks: Sequence[str | list[float]]) -> alt.Scale:
+    """A shape or a dash for every system: another each time that the colours begin again."""
+    import altair as alt
+
+    worn = [looks[place // len(palette.SYSTEMS) % len(looks)] for place in range(len(systems))]
+    return alt.Scale(domain=list(systems), range=worn)
 
 
 def frame(panel: str, low: float, high: float) -> Record:
@@ -89,17 +115,22 @@ def heat_map(
     """Correlations keyed (row, column), coloured from minus one to one; a dash where nothing can be said."""
     import altair as alt
 
+    short = short_names(rows if show_n else [*rows, *columns], METRIC_PLACES)
     quiet: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "grid": False, "labelOverlap": False}
     if show_n:
         width = 84
+        words = short_names((word for column in columns for word in column.split()), WORD_PLACES)
         # A label that is a list of words is drawn as several lines.
-        x_axis = alt.Axis(labelAngle=0, labelLimit=width, labelExpr="split(datum.label, ' ')", **quiet)
+        lines = {column: [words[word] for word in column.split()] for column in columns}
+        x_axis = alt.Axis(labelAngle=0, labelExpr=shown_as(lines), **quiet)
     else:
         width = 46
-        x_axis = alt.Axis(labelAngle=-40, labelLimit=120, **quiet)
+        x_axis = alt.Axis(labelAngle=-40, labelExpr=shown_as(short), **quiet)
     base = alt.Chart(data_of(_cells(cells, unit)), width=alt.Step(width), height=alt.Step(38)).encode(
         x=alt.X("column:N", sort=columns, axis=x_axis, scale=alt.Scale(paddingInner=0.05)),
-        y=alt.Y("row:N", sort=rows, axis=alt.Axis(labelLimit=160, **quiet), scale=alt.Scale(paddingInner=0.05)),
+        y=alt.Y(
+            "row:N", sort=rows, axis=alt.Axis(labelExpr=shown_as(short), **quiet), scale=alt.Scale(paddingInner=0.05)
+        ),
     )
     shades = alt.Scale(type="threshold", domain=palette.EDGES, range=[light(name) for name in palette.DIVERGING])
     fill = alt.condition(
@@ -149,10 +180,10 @@ def styled(chart: Any) -> Any:
         chart.configure(font="sans-serif", background=light("chart-surface"), padding=8)
         .configure_axis(
             labelColor=muted, titleColor=muted, labelFontSize=11, titleFontSize=11, titleFontWeight="normal",
-            gridColor=grid, domainColor=grid, tickColor=grid, labelPadding=6, labelLimit=130, tickCount=4,
+            gridColor=grid, domainColor=grid, tickColor=grid, labelPadding=6, labelLimit=LABEL_LIMIT, tickCount=4,
             labelFlush=False, labelOverlap="greedy", labelSeparation=6,
         )
         .configure_view(stroke=None)
         .configure_header(labelColor=ink)
-        .configure_legend(labelColor=ink, labelFontSize=12, symbolType="circle", symbolSize=80, labelLimit=160)
+        .configure_legend(labelColor=ink, labelFontSize=12, symbolType="circle", symbolSize=80, labelLimit=LABEL_LIMIT)
     )  # fmt: skip

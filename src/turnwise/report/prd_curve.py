@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.report.digest import Digest
 from turnwise.report.labels import ARROWS, number
-from turnwise.report.panels import Record, frame, panels, system_colour
+from turnwise.report.panels import DASHES, Record, frame, panels, repeating, system_colour, system_legend
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,6 +29,9 @@ def prd_chart(found: Digest) -> alt.FacetChart:
             y=alt.Y("precision:Q", title="precision", scale=share),
             order=alt.Order("step:Q"),
             color=system_colour(found.systems, legend=True),
+            strokeDash=alt.StrokeDash(
+                "system:N", scale=repeating(found.systems, DASHES), legend=system_legend(found.systems)
+            ),
             detail=alt.Detail("system:N"),
             description=alt.Description("label:N"),
         )

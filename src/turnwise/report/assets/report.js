@@ -79,7 +79,7 @@
   const state = { search: "", system: "", sort: null, descending: false, noted: false, context: null, page: 0 };
   const table = byId("turn-table");
   const body = table.tBodies[0];
-  const swatchOf = (system) => `swatch s${data.systems.length <= 10 ? system % 10 : 0}`;
+  const swatchOf = (system) => `swatch s${system % 10}`;
   const reach = data.metrics.map((_, column) => {
     let low = Infinity, high = -Infinity;
     for (const turn of data.turns) {
