@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
 
 from tests.report.results import score
 from turnwise.report.digest import Digest, digest
@@ -64,7 +68,56 @@ def test_a_metric_that_falls_with_quality_agrees_when_it_correlates_negatively()
     ]
     found = digest(score(rated, ["vowels"]))
     assert found.human_correlations["vowels", "Overall"].value == -1
-    assert "vowels agrees best with people’s Overall ratings (Spearman −1.00 over 5 turns)" in said(found)
+    numbers = "Spearman −1.00, 95 % interval −1.00 to −1.00, over 5 turns"
+    assert f"vowels agrees best with people’s Overall ratings ({numbers})." in said(found)
+
+
+def rated(ratings: Sequence[float]) -> list[dict[str, object]]:
+    """Answers that grow longer, with their ratings."""
+    return [
+        {
+            "response": "x" * (1 + place % 3) + " y" * place,
+            "context": [str(place)],
+            "ratings": {"Overall": [rating]},
+        }
+        for place, rating in enumerate(ratings)
+    ]
+
+
+def test_agreement_that_may_be_chance_is_not_recommended() -> None:
+    noise = np.random.default_rng(5).integers(1, 6, 60).tolist()
+    found = digest(score(rated(noise), ["words"]))
+    value = found.human_correlations["words", "Overall"].value
+    assert value is not None
+    assert 0 < value < 0.25
+    assert "No metric agrees with people’s Overall ratings beyond chance on these rows; the best is words (" in said(
+        found
+    )
+    assert re.search(r"95 % interval −0\.\d\d to 0\.\d\d, over 60 turns", said(found))
+    assert "agrees best" not in said(found)
+
+
+def test_three_turns_in_the_right_order_are_no_evidence() -> None:
+    assert "beyond chance on these rows; the best is words" in said(digest(score(rated([1, 2, 3]), ["words"])))
+
+
+def test_the_best_of_many_metrics_needs_more_evidence() -> None:
+    found = digest(score(rated([1, 2, 3, 5, 4]), ["words", *(f"words {n}" for n in range(9))]))
+    assert found.human_correlations["words", "Overall"].p == pytest.approx(1 / 12)
+    assert "beyond chance" in said(found)
+    found = digest(score(rated([1, 2, 3, 4, 5]), ["words", *(f"words {n}" for n in range(9))]))
+    assert "words agrees best" in said(found)
+    assert "The best of 10 metrics may reach that by chance." in said(found)
+    assert "by chance" not in said(digest(score(rated([1, 2, 3, 4, 5]), ["words"])))
+
+
+def test_a_high_correlation_of_few_turns_does_not_hide_a_sure_one() -> None:
+    every = rated([1, 3, 2, 5, 4, 6, 8, 7, 10, 9, 12, 11])
+    for row, reference in zip(every[3:6], ("y q", "q", "y"), strict=True):
+        row["references"] = [reference]
+    found = digest(score(every, ["words", "overlap"]))
+    assert found.human_correlations["overlap", "Overall"].value == pytest.approx(1)
+    assert "Of the metrics that agree beyond chance, words agrees best with people’s Overall ratings" in said(found)
 
 
 def test_gaps_are_named() -> None:

@@ -9,7 +9,12 @@ from markupsafe import Markup
 from turnwise.engine.summarise import SystemValue
 from turnwise.report.digest import Digest
 from turnwise.report.labels import listed, number
+from turnwise.stats.bootstrap import correlation_interval
+from turnwise.stats.interval import Interval
 from turnwise.wording import counted
+
+# What is less probable than this is not put down to chance.
+CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,41 @@ def _people(found: Digest) -> list[Markup]:
         return []
     # A metric that falls as quality rises agrees with people when the correlation is negative.
     agreement = {key: (pair.value or 0.0) * (-1 if found.better[key] is False else 1) for key, pair in pairs.items()}
-    best = max(agreement, key=lambda key: agreement[key])
-    units = counted(pairs[best].n, found.rated.unit)
-    if agreement[best] <= 0:
+    falling = sorted((key for key in agreement if agreement[key] > 0), key=lambda key: -agreement[key])
+    if not falling:
         return [Markup("No metric agrees with people’s {} ratings.").format(_strong(quality))]
-    text = Markup("Of the metrics, {} agrees best with people’s {} ratings (Spearman {} over {}).")
-    return [text.format(_strong(best), _strong(quality), number(pairs[best].value, 2), units)]
+    # Few turns may have the highest correlation, and by chance; then another metric may agree for all that.
+    best = next((key for key in falling if _beyond_chance(found, key, quality)), None)
+    if best is None:
+        text = Markup("No metric agrees with people’s {} ratings beyond chance on these rows; the best is {} ({}).")
+        return [text.format(_strong(quality), _strong(falling[0]), _agreement(found, falling[0], quality))]
+    text = Markup("Of the metrics{}, {} agrees best with people’s {} ratings ({}).")
+    of_those = "" if best == falling[0] else " that agree beyond chance"
+    sentence = text.format(of_those, _strong(best), _strong(quality), _agreement(found, best, quality))
+    if not _beyond_chance(found, best, quality, tried=len(pairs)):
+        sentence += Markup(" The best of {} may reach that by chance.").format(counted(len(pairs), "metric"))
+    return [sentence]
+
+
+def _agreement(found: Digest, key: str, quality: str) -> str:
+    pair, interval = found.human_correlations[key, quality], _interval(found, key, quality)
+    between = f"95 % interval {number(interval.low, 2)} to {number(interval.high, 2)}, " if interval else ""
+    return f"Spearman {number(pair.value, 2)}, {between}over {counted(pair.n, found.rated.unit)}"
+
+
+def _beyond_chance(found: Digest, key: str, quality: str, tried: int = 1) -> bool:
+    """Whether both say so: p, which knows how few the rows are, and the interval, which knows which are alike."""
+    pair = found.human_correlations[key, quality]
+    if pair.p is None or pair.p * tried > CHANCE:
+        return False
+    interval = _interval(found, key, quality, tried)
+    return interval is not None and not interval.low <= 0 <= interval.high
+
+
+def _interval(found: Digest, key: str, quality: str, tried: int = 1) -> Interval | None:
+    rated = found.rated
+    columns = (rated.scores[key], rated.ratings[quality], rated.clusters)
+    return correlation_interval(*columns, level=1 - CHANCE / tried)
 
 
 def _gaps(found: Digest) -> list[Markup]:
