@@ -222,3 +222,26 @@ def test_five_thousand_turns_stay_fluid(browser: Browser, tmp_path: Path) -> Non
     browser.type_into("#search", "reply-4321x")
     browser.wait_for(f"{COUNT} === 'Turns 1 to 1 of 1'")
     assert browser.errors == []
+
+
+def test_a_long_response_does_not_push_the_others_away(browser: Browser, tmp_path: Path) -> None:
+    rows = [{"response": "very long " * 350 + str(n), "context": ["why? " * 300], "system": "a"} for n in range(4)]
+    browser.open(write_report(score(rows, ["words"]), tmp_path / "report.html"), width=420)
+    heights = browser.run("[...document.querySelectorAll('.quote')].map((quote) => quote.offsetHeight)")
+    assert heights
+    assert max(heights) < 900
+    assert browser.run("document.documentElement.scrollWidth") == 420
+
+
+def test_a_shortened_name_says_itself_in_full(browser: Browser, tmp_path: Path) -> None:
+    names = [f"support-assistant-of-production-2026-11-{day:02}" for day in (1, 8)]
+    rows = [{"response": "word " * n, "system": name} for name in names for n in range(1, 5)]
+    browser.open(write_report(score(rows, ["words"]), tmp_path / "report.html"))
+    browser.run(
+        "const label = document.querySelector('#chart-ranking text[aria-label]'); label.scrollIntoView();"
+        "const box = label.getBoundingClientRect(); window.at = [box.x + box.width / 2, box.y + box.height / 2]; 0"
+    )
+    x, y = browser.run("window.at")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    assert browser.run("document.getElementById('tip').hidden") is False
+    assert browser.run("document.getElementById('tip').textContent") in names
