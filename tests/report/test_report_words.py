@@ -130,3 +130,9 @@ def test_without_intervals_nothing_is_called_close() -> None:
     found = digest(score(rows("one", ["a b"]) + rows("two", ["a"]), ["overlap"]))
     assert "On overlap some systems have too few turns for an interval." in said(found)
     assert "too close to call" not in said(found)
+
+
+def test_many_rivals_are_counted_not_named() -> None:
+    systems = [rows(f"s{n}", ["a b c d" if n == 0 else "a b", "x", "a b"]) for n in range(7)]
+    found = digest(score([row for system in systems for row in system], ["overlap"]))
+    assert "On overlap the intervals overlap with those of 6 other systems: too close to call here." in said(found)

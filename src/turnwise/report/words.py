@@ -13,6 +13,8 @@ from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.interval import Interval
 from turnwise.wording import counted
 
+# Rivals that a sentence names; of more it says how many they are.
+MOST_NAMED = 4
 # What is less probable than this is not put down to chance.
 CHANCE = 0.05
 
@@ -82,6 +84,8 @@ def _who_leads(found: Digest) -> list[Markup]:
         if open_:
             rivals = [name for name in found.systems if any(name in leaders[key].rivals for key in open_)]
             names = listed([_strong(rival) for rival in rivals])
+            if len(rivals) > MOST_NAMED:
+                names = counted(len(rivals), "other system")
             sentence += Markup(" On {} the intervals overlap with those of {}: too close to call here.").format(
                 listed(open_),
                 Markup(names),  # noqa: S704 - every name in it is escaped already
