@@ -15,7 +15,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.report import palette
 from turnwise.report.charts import all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
 from turnwise.report.digest import Digest, digest
-from turnwise.report.panels import bin_edges
+from turnwise.report.panels import bin_edges, frame
 from turnwise.report.short_names import places, short_names
 from turnwise.report.svg import SVG, inline_svg
 from turnwise.verbs.evaluate import Result
@@ -219,3 +219,20 @@ def test_systems_whose_colours_repeat_have_another_shape(fourteen: tuple[list[st
     looks = {(e.get("fill"), e.get("d")) for e in legend.iter(f"{{{SVG}}}path") if e.get("fill", "").startswith("#")}
     assert len(looks) == 14
     assert len({fill for fill, _ in looks}) == 10
+
+
+def test_the_words_of_the_usual_qualities_are_not_shortened(found: Digest) -> None:
+    shown = texts(to_svg(all_charts(found)["human-correlations"]))
+    assert "Understandable" in shown
+    assert not any("…" in text for text in shown)
+
+
+def test_an_axis_around_one_small_value_shows_it() -> None:
+    around = frame("panel", 0.003, 0.003)
+    assert (around["from"], around["to"]) == (pytest.approx(0.0024), pytest.approx(0.0036))
+
+
+def test_a_lone_rating_does_not_stand_beside_a_rounded_number() -> None:
+    rows = [{"response": "one two", "ratings": {"Overall": [4, 4, 5]}, "context": ["a"]}]
+    svg = to_svg(all_charts(digest(score(rows, ["words"])))["scatter"])
+    assert {"4.0", "4.5"} <= set(texts(svg))

@@ -128,7 +128,11 @@ def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
     titles = {key: _scatter_title(found, key, quality) for key in found.rated.scores}
     rows = [row for key, title in titles.items() for row in _scatter_rows(found, key, quality, title)]
     x = alt.X("score:Q", title=None, scale=alt.Scale(zero=False, padding=6))
-    y = alt.Y("rating:Q", title=f"{quality} (mean rating)", scale=alt.Scale(zero=False, nice=False, padding=8))
+    given = found.rated.ratings[quality]
+    low, high = float(np.nanmin(given)), float(np.nanmax(given))
+    # One rating alone would be drawn beside a rounded number, as if it were that.
+    span = alt.Scale(zero=False, nice=False, padding=8) if low < high else alt.Scale(domain=[low - 1, high + 1])
+    y = alt.Y("rating:Q", title=f"{quality} (mean rating)", scale=span)
     points = (
         alt.Chart()
         .transform_filter("datum.kind === 'point'")

@@ -27,7 +27,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 DASHES: tuple[list[float], ...] = ([1, 0], [6, 3], [2, 2])
 # Places for the name of a metric beside a heat map, and for a word of a rated quality above one.
 METRIC_PLACES = 22
-WORD_PLACES = 13
+WORD_PLACES = 15
 # In pixels: more than the widest shortened name needs, because what is over the limit is cut at its end.
 LABEL_LIMIT = 260
 Record = dict[str, Any]
@@ -72,7 +72,7 @@ def repeating(systems: Sequence[str], looks: Sequence[str | list[float]]) -> alt
 
 def frame(panel: str, low: float, high: float) -> Record:
     """What a panel's horizontal axis must reach: constant values get some room around them."""
-    reach = 0.0 if low < high else max(abs(low) * 0.2, 0.2)
+    reach = 0.0 if low < high else abs(low) * 0.2 or 0.2
     return {"panel": panel, "kind": "frame", "from": low - reach, "to": high + reach}
 
 
