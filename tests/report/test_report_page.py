@@ -283,7 +283,7 @@ def test_a_run_too_large_to_be_kept_is_counted_whole(monkeypatch: pytest.MonkeyP
     assert facts(html) == {"Turns": "400", "Systems": "2", "Metrics": "1", "Unreadable rows": "30"}
     assert [(row.name, row.n) for row in metric_table(found).rows] == [("often", 399), ("once", 1)]
     assert "30 rows that could not be read" in html
-    assert "30 rows could not be read; the first are listed at the end" in html
+    assert "30 rows could not be read; the reasons stand at the end" in html
     assert f"is of a sample, {len(found.turns)} of 400 turns" in html
     assert f"from the {len(found.turns)} turns that were kept of so large a run" in html
     assert "computed from all turns.</p>" not in html

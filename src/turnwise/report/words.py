@@ -168,8 +168,7 @@ def _gaps(found: Digest) -> list[Markup]:
         said.append(text.format(turns))
     if found.all_unread:
         rows = counted(found.all_unread, "row")
-        listed_ = "they are" if len(found.unread) == found.all_unread else "the first are"
-        said.append(Markup("{} could not be read; {} listed at the end, with the reasons.").format(rows, listed_))
+        said.append(Markup("{} could not be read; the reasons stand at the end.").format(rows))
     silent = [key for key in found.metrics if all(_value(found, s, key) is None for s in found.systems)]
     if silent and found.systems:
         said.append(Markup("There is no score at all from {}.").format(listed(silent)))
