@@ -114,8 +114,7 @@ def augment(
 
     if bot is None and (report is not None or metrics is not None):
         raise TurnwiseError("--report and --metrics are for answers; add --bot, or score the answered file")
-    if report is not None:
-        check_targets(file=report)
+    check_targets(files, files=[out], report=report)
     try:
         with show.progress("asking") as tick:
             made = run(

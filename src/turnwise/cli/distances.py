@@ -54,7 +54,7 @@ def perturb(
     from turnwise.verbs.evaluate import check_targets
     from turnwise.verbs.perturb import perturb as run
 
-    check_targets(file=plot)
+    check_targets(files, files=[plot])
     with show.progress("scoring") as tick:
         result = run(
             files,

@@ -43,7 +43,7 @@ def score(
     mine = None if shard is None else Shard.parse(shard)
     if mine is not None and out is None:
         raise TurnwiseError("--shard: a part of a run is kept in a folder; add --out DIR")
-    check_targets(folder=out, file=report)
+    check_targets([*files, options.get("config")], folder=out, report=report)
     with _room_for_turns(out, PART if mine else None, wanted=out is not None or form != "table") as room:
         with show.progress("scoring") as tick:
             part = score_part(
@@ -87,7 +87,7 @@ def _score_on_cluster(
     if shard is not None:
         raise TurnwiseError("--shard: the cluster shares the work out itself; leave --shard or --engine ray out")
     away = is_url(out)
-    check_targets(folder=None if away else out, file=report)
+    check_targets([*files, options.get("config")], folder=None if away else out, report=report)
     with TemporaryDirectory() as name:
         work = Path(name)
         with show.progress("scoring partitions") as tick:
@@ -105,7 +105,7 @@ def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, for
     from turnwise.verbs.evaluate import check_targets
     from turnwise.verbs.shards import merge as run
 
-    check_targets(folder=out, file=report)
+    check_targets(folder=out, report=report)
     with show.working("merging"):
         result = run(folders, seed=seed, most=MOST_KEPT)
     _deliver(result, out=out, report=report, form=form)

@@ -41,7 +41,8 @@ class Augmentation:
 
     def save(self, path: str | Path) -> Path:
         """Write the rows as JSON Lines."""
-        check_targets(file=Path(path))
+        check_targets(files=[Path(path)])
+        _refuse_to_lose(Path(path), self.rows)
         Path(path).write_text("".join(self.lines()), encoding="utf-8")
         return Path(path)
 
@@ -82,12 +83,15 @@ def augment(
     """
     if variants < 1:
         raise TurnwiseError(f"--variants {variants}: write a whole number of at least 1")
+    if out is not None:
+        check_targets(source, files=[Path(out)])
     examples, problems = _examples(source, corpus, mapping, strict=strict)
     examples = examples if limit is None else _first_contexts(examples, limit)
     asking = Asking(method, variants, sense, style, seed, models, device, cache)
     if bot is None:
-        if out is not None:
-            check_targets(file=Path(out))
+        if out is not None and method != "baseline":
+            # What is about to be made has no answers; beams of a language model are too dear to find that out later.
+            _refuse_to_lose(Path(out), ())
         rows = list(_offline(examples, asking, purpose or "diversity"))
         if not rows:
             raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(asking.notes())}")
@@ -123,6 +127,27 @@ def augment(
         cache=cache,
     )
     return Augmentation(driver.rows, [*asking.notes(), *driver.notes(), *notes], problems, result)
+
+
+def _refuse_to_lose(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows that wait for their responses must not take the place of those that have them."""
+    if not file.is_file():
+        return
+    kept = {(row["id"], row.get("response")) for row in rows}
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                lost = bool(row.get("response")) and (row.get("id"), row["response"]) not in kept
+            except (ValueError, AttributeError, TypeError):
+                found = "is there already and holds something else"
+                raise TurnwiseError(f"{file}: {found}; give --out another file") from None
+            if lost:
+                raise TurnwiseError(
+                    f"{file}:{number}: has an answer, which would be lost; give --out another file, or remove this one"
+                )
 
 
 def _examples(

@@ -46,6 +46,14 @@ def save_config(metric: CompositeMetric, path: str | Path, *, description: str =
     return file
 
 
+def is_config(path: str | Path) -> bool:
+    """Whether a file is written as a configuration, whatever may be wrong with the one that it holds."""
+    try:
+        return "parts" in _parse(Path(path))
+    except ValueError:
+        return False
+
+
 def choose_metrics(
     metrics: str | Iterable[str], offered: frozenset[str], roles: frozenset[str], composite: CompositeMetric | None
 ) -> dict[str, Metric]:

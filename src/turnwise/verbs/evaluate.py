@@ -23,7 +23,7 @@ from turnwise.verbs.config import choose_metrics, load_config
 from turnwise.verbs.part import Part, Shard, check_usable
 from turnwise.verbs.problems import Problems as Problems
 from turnwise.verbs.result import Result as Result
-from turnwise.verbs.result import check_targets as check_targets
+from turnwise.verbs.targets import check_targets as check_targets
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000

@@ -123,7 +123,7 @@ def fit(
     """
     _check_request(ridge, folds)
     if config is not None:
-        check_targets(file=Path(config))
+        check_targets(source, config=Path(config))
     result = evaluate(
         source,
         metrics,

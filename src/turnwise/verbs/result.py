@@ -17,6 +17,7 @@ from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
+from turnwise.verbs.targets import check_targets
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,25 +136,8 @@ class Result:
         """Write the self-contained HTML report."""
         from turnwise.report.page import write_report
 
-        check_targets(file=Path(path))
+        check_targets(report=Path(path))
         return write_report(self, Path(path), title=title)
-
-
-def check_targets(*, folder: Path | None = None, file: Path | None = None) -> None:
-    """Make sure, before any work is done, that results can be written where they are wanted."""
-    try:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            was_there = file.exists()
-            with file.open("a"):
-                pass
-            if not was_there:
-                file.unlink()
-    except OSError as problem:
-        place = folder if folder is not None and not folder.is_dir() else file
-        raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
 
 
 def _system_record(value: SystemValue) -> dict[str, Any]:

@@ -123,9 +123,9 @@ def select(
     composite = None if config is None else load_config(config)
     for name in (metric, *([against] if against else ())):
         _check_direction(name, composite if composite is not None and name == composite.name else load_metric(name))
-    for file in (out, ballots, key):
-        if file is not None:
-            check_targets(file=Path(file))
+    outputs = [None if file is None else Path(file) for file in (out, ballots, key)]
+    check_targets(source, files=outputs)
+    check_targets(config, files=outputs)
     result = evaluate(
         source,
         [metric, *([against] if against else ())],
