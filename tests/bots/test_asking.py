@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from turnwise.bots.base import BotError, Prompt
+from turnwise.bots.open import BotOptions, mark_of
 from turnwise.dialogue import Example
 from turnwise.engine.local import context_key
 from turnwise.errors import TurnwiseError
@@ -236,6 +238,52 @@ def test_a_file_of_another_run_is_not_mixed_in(tmp_path: Path) -> None:
     out.write_text('{"no": "row"}\n')
     with pytest.raises(TurnwiseError, match=r"a\.jsonl:1: not a row that a bot answered"):
         augment(ROWS[:1], bot=Scripted(), out=out)
+
+
+BOT = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"response": "VERSION"}), flush=True)
+"""
+
+
+def test_answers_of_one_bot_are_not_taken_for_those_of_another(tmp_path: Path) -> None:
+    out = tmp_path / "a.jsonl"
+    first, second = (f"command:{sys.executable} {tmp_path / name}" for name in ("v1.py", "v2.py"))
+    for name in ("v1", "v2"):
+        (tmp_path / f"{name}.py").write_text(BOT.replace("VERSION", name))
+    made = augment(ROWS[:1], bot=first, out=out, system="mine", metrics=["diversity"])
+    assert {row["response"] for row in made.rows} == {"v1"}
+    before = out.read_bytes()
+    with pytest.raises(TurnwiseError, match="an answer of another bot that was called 'mine'"):
+        augment(ROWS[:1], bot=second, out=out, system="mine", metrics=["diversity"])
+    assert out.read_bytes() == before
+    assert sys.executable not in before.decode()
+    unmarked = [{key: value for key, value in row.items() if key != "bot"} for row in read(out)]
+    out.write_text("".join(json.dumps(row) + "\n" for row in unmarked))
+    again = augment(ROWS[:1], bot=second, out=out, system="mine", metrics=["diversity"])
+    assert {row["response"] for row in again.rows} == {"v1"}
+    other = augment(ROWS[:1], bot=second, out=tmp_path / "b.jsonl", metrics=["diversity"])
+    assert other.rows[0]["system"] == f"{Path(sys.executable).name} {tmp_path / 'v2.py'}"
+
+
+def test_whatever_is_said_of_a_bot_marks_it() -> None:
+    http, one = "http://127.0.0.1/v1", BotOptions(model="a")
+    assert mark_of(http, one) == mark_of(f"{http}/chat/completions", one)
+    marks = [
+        *(mark_of(http, one), mark_of(http, BotOptions(model="b")), mark_of("lm", one), mark_of("lm[k=3]", one)),
+        *(mark_of("lm", BotOptions(seed=1)), mark_of("lm", BotOptions(models="mine")), mark_of("tfidf", one)),
+    ]
+    assert len(set(marks)) == len(marks)
+
+
+def test_a_file_that_no_bot_wrote_is_left_as_it_is(tmp_path: Path) -> None:
+    out = tmp_path / "a.jsonl"
+    for text in ("a note without an end of line", '["a", "list"]\n', "[1]"):
+        out.write_text(text)
+        with pytest.raises(TurnwiseError, match="not a row that a bot answered"):
+            augment(ROWS[:1], bot=Scripted(), out=out)
+        assert out.read_text() == text
 
 
 def test_without_a_model_for_it_there_is_a_note_and_no_consistency(

@@ -30,7 +30,8 @@ class CommandBot:
             raise TurnwiseError(f"--bot command: '{command}' cannot be split into words ({problem})") from None
         if not self._arguments:
             raise TurnwiseError("--bot command: there is no command; write --bot 'command:./my_bot --option'")
-        self.name = PurePath(self._arguments[0]).name
+        # The program alone does not tell `python v1.py` from `python v2.py`.
+        self.name = " ".join(" ".join((PurePath(self._arguments[0]).name, *self._arguments[1:])).split())
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,21 @@ def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable
 
         return PythonBot(load_function(rest), options.timeout)
     return _built_in(name, own, options)
+
+
+def mark_of(name: object, options: BotOptions) -> str | None:
+    """What tells a bot from every other one: all that was said of it. An object in Python says only its name.
+
+    It stands in files that people pass on, and a command may hold what is not for everybody: hence a hash.
+    """
+    if not isinstance(name, str):
+        return None
+    facts = [name.strip()]
+    if name.startswith(("http://", "https://")):
+        facts = [name.rstrip("/").removesuffix("/chat/completions"), str(options.model)]
+    elif name.partition("[")[0] in ("lm", "dual-encoder"):
+        facts += [str(options.models or ""), str(options.seed) if name.startswith("lm") else ""]
+    return blake2b("\x1f".join(facts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _built_in(name: str, own: Iterable[Example], options: BotOptions) -> Bot:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from turnwise.bots.base import Bot
 from turnwise.bots.http import KEY_VARIABLE
-from turnwise.bots.open import BotOptions, open_bot
+from turnwise.bots.open import BotOptions, mark_of, open_bot
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
@@ -104,8 +104,12 @@ def augment(
     wanted = purpose or "both"
     options = BotOptions(timeout, bot_model, bot_key, models, device, cache, seed)
     opened = open_bot(bot, examples, options)
-    ledger = Ledger(Path(out))
-    driver = Driver(opened, ledger, system or opened.name, _known_answers(examples), retries, progress)
+    try:
+        ledger = Ledger(Path(out), system or opened.name, mark_of(bot, options))
+    except TurnwiseError:
+        opened.close()
+        raise
+    driver = Driver(opened, ledger, _known_answers(examples), retries, progress)
     try:
         if method == "baseline":
             for group in unrelated_groups(examples, variants + 1, seed):

@@ -21,13 +21,19 @@ from turnwise.verbs.queries import Query, unanswered
 
 # A bot that fails this often in a row is down, and asking on would only make a hole in the results.
 GIVE_UP = 5
+# How every row of a ledger begins.
+FIRST = b'{"id": "'
 
 
 class Ledger:
-    """Answered rows in a file of JSON Lines. Every row is on disk before the next one is asked for."""
+    """One bot's answered rows in a file of JSON Lines. Every row is on disk before the next one is asked for.
 
-    def __init__(self, path: Path) -> None:
+    `of` is what each row says of its bot: what it is called, and the mark that tells it from others of that name.
+    """
+
+    def __init__(self, path: Path, system: str, mark: str | None = None) -> None:
         self.path = path
+        self.of = {"system": system} | ({} if mark is None else {"bot": mark})
         self.rows: dict[str, dict[str, Any]] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +44,7 @@ class Ledger:
         end = 0
         for number, line in enumerate(self._file, start=1):
             # A run that was killed may have left half a line; its answer is asked for again.
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and FIRST.startswith(line[: len(FIRST)]):
                 break
             self._take(line, number)
             end += len(line)
@@ -47,18 +53,25 @@ class Ledger:
     def _take(self, line: bytes, number: int) -> None:
         try:
             row = json.loads(line)
+            system = row.get("system")
             self.rows[row["id"]] = row | {"response": str(row["response"])}
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise TurnwiseError(
                 f"{self.path}:{number}: not a row that a bot answered; give --out another file, or remove this one"
             ) from None
+        # Files from before bots were marked have only the name to go by.
+        if system != self.of["system"] or row.get("bot", self.of.get("bot")) != self.of.get("bot"):
+            whose = f"'{system}'" if system != self.of["system"] else f"another bot that was called '{system}'"
+            raise TurnwiseError(
+                f"{self.path}:{number}: an answer of {whose}; this file belongs to another run, give --out another one"
+            )
 
-    def answer(self, row: dict[str, Any], system: str) -> str | None:
+    def answer(self, row: dict[str, Any]) -> str | None:
         """The answer to a row, if it is there already."""
         found = self.rows.get(row["id"])
         if found is None:
             return None
-        if found.get("context") != row["context"] or found.get("system") != system:
+        if found.get("context") != row["context"]:
             raise TurnwiseError(
                 f"{self.path}: '{row['id']}' was asked otherwise there; this file belongs to another run, "
                 "give --out another one"
@@ -83,12 +96,11 @@ class Driver:
         self,
         bot: Bot,
         ledger: Ledger,
-        system: str,
         known: Mapping[tuple[str, ...], tuple[str, ...]],
         retries: int = 2,
         progress: Iterator[None] | None = None,
     ) -> None:
-        self._bot, self._ledger, self._system, self._known = bot, ledger, system, known
+        self._bot, self._ledger, self._known = bot, ledger, known
         self._retries, self._progress = retries, progress
         self.rows: list[dict[str, Any]] = []
         self.failures: list[str] = []
@@ -109,7 +121,7 @@ class Driver:
             self._answer(unanswered(example), self._known.get(example.context, ()))
 
     def _answer(self, row: dict[str, Any], hidden: tuple[str, ...]) -> str | None:
-        answer = self._ledger.answer(row, self._system)
+        answer = self._ledger.answer(row)
         if answer is not None:
             self.kept += 1
         else:
@@ -117,8 +129,8 @@ class Driver:
             answer = self._asked(row["id"], Prompt(context, facts, speakers, hidden))
             if answer is None:
                 return None
-            self._ledger.keep(row | {"response": answer, "system": self._system})
-        self.rows.append(row | {"response": answer, "system": self._system})
+            self._ledger.keep(row | {"response": answer} | self._ledger.of)
+        self.rows.append(row | {"response": answer} | self._ledger.of)
         if self._progress is not None:
             next(self._progress)
         return answer
