@@ -328,6 +328,15 @@ def test_a_bot_that_is_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert bot.closed
 
 
+def test_a_bot_that_answers_nothing_ends_in_one_line(tmp_path: Path) -> None:
+    nowhere: dict[str, Any] = {"bot": "http://127.0.0.1:9/v1", "bot_model": "m", "retries": 0, "limit": 1}
+    with pytest.raises(TurnwiseError, match=r"none of \d prompts was answered; the first failure: q0/0: m http"):
+        augment(ROWS, out=tmp_path / "a.jsonl", variants=1, **nowhere)
+    silent = [{"id": "x", "response": "nothing before it"}]
+    with pytest.raises(TurnwiseError, match="there is nothing to ask; rows without a context"):
+        augment(silent, bot=Scripted(), out=tmp_path / "b.jsonl")
+
+
 def test_answers_need_a_place(tmp_path: Path) -> None:
     with pytest.raises(TurnwiseError, match="--out"):
         augment(ROWS, bot=Scripted())

@@ -120,6 +120,10 @@ def augment(
     finally:
         opened.close()
         ledger.close()
+    if not driver.rows:
+        why = [f"the first failure: {driver.failures[0]}"] if driver.failures else asking.notes()
+        asked = f"none of {len(driver.failures)} prompts was answered" if driver.failures else "there is nothing to ask"
+        raise TurnwiseError("; ".join([f"{name_of(source)}: {asked}", *why]))
     result, notes = score_answers(
         driver.rows,
         metrics,
