@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from contextlib import suppress
 
+from turnwise.cli.streams import end_quietly, for_people
 from turnwise.errors import TurnwiseError
+
+# What shells report of a command whose reader has gone (`| head`).
+READER_GONE = 141
 
 
 def main() -> None:
     """Entry point of the `turnwise` command; exit statuses are part of the interface."""
+    for_people()
+    status = _status()
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as problem:
+        # What failed before, above all a gate, stays what is said.
+        status = status or _unwritten(problem)
+        end_quietly()
+    sys.exit(status)
+
+
+def _status() -> int:
     try:
         from turnwise.cli.app import run
 
-        sys.exit(run())
+        return run()
     except TurnwiseError as problem:
-        sys.stderr.write(f"turnwise: {problem}\n")
-        sys.exit(2)
+        _tell(str(problem))
+        return 2
     except KeyboardInterrupt:
-        sys.stderr.write("turnwise: interrupted; what models have answered is kept, so run the same again to go on\n")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); what is left in the buffer has nowhere to go.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
-        sys.exit(0)
+        _tell("interrupted; what models have answered is kept, so run the same again to go on")
+        return 130
+    except OSError as problem:
+        return _unwritten(problem)
+    except Exception:
+        # Status 1 is that of a gate, and nobody's mistake but ours may look like one.
+        import traceback
+
+        _tell(f"this is a fault of turnwise; please report it:\n{traceback.format_exc().rstrip()}")
+        return 2
+
+
+def _unwritten(problem: OSError) -> int:
+    if isinstance(problem, BrokenPipeError):
+        return READER_GONE
+    place = problem.filename or "the output"
+    _tell(f"{place}: cannot be read or written ({problem.strerror or problem}); check the place and its space")
+    return 2
+
+
+def _tell(line: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"turnwise: {line}\n")

@@ -65,6 +65,11 @@ def run() -> int:
         return status
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit as end:
+        # Typer makes a status of a reader that has gone: that of a failed gate.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
+        return end.code if isinstance(end.code, int) else 0
     except Exception as problem:
         # Typer does not export the base class of its usage errors; this is the method that they share.
         if not hasattr(problem, "format_message"):
@@ -235,12 +240,17 @@ def compare(
             cache=cache,
             progress=tick,
         )
-    show.problems(result.problems)
-    show.notes(result.notes)
-    show.comparison(result, format.value)
     failures = [line for gate in gates for line in gate.failures(result)]
-    for line in failures:
-        show.note(f"gate failed: {line}")
+    try:
+        show.problems(result.problems)
+        show.notes(result.notes)
+        show.comparison(result, format.value)
+        for line in failures:
+            show.note(f"gate failed: {line}")
+    except OSError:
+        # Whether or not anybody reads it, a gate that failed has failed.
+        if not failures:
+            raise
     if failures:
         raise typer.Exit(1)
 

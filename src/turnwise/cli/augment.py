@@ -152,7 +152,7 @@ def augment(
         show.note(f"{len(made.rows):,} rows are in {out}")
     if made.result is None:
         if bot is None and out is None:
-            show.text("".join(made.lines()))
+            show.json_lines(made.lines())
         return
     show.problems(made.result.problems)
     if report is not None:

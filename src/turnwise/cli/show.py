@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turnwise.cli.streams import for_machines
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
@@ -29,8 +32,16 @@ if TYPE_CHECKING:
 # A file with a million bad rows should still leave the terminal readable.
 MOST_PROBLEMS = 20
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    """Rich ends a program whose reader has gone with the status of a failed gate; ours has one of its own."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+out = _Console(highlight=False)
+err = _Console(stderr=True, highlight=False)
 
 
 @contextmanager
@@ -85,9 +96,9 @@ def problems(lines: Sequence[str]) -> None:
 def scores(result: Result, form: str) -> None:
     """The systems with their intervals; every turn in JSON and CSV."""
     if form == "json":
-        result.write_json(sys.stdout)
+        result.write_json(for_machines(form))
     elif form == "csv":
-        result.write_csv(sys.stdout)
+        result.write_csv(for_machines(form))
     else:
         out.print(_systems_table(result))
         bad, turns = result.bad_rows, result.rows
@@ -259,6 +270,11 @@ def votes(result: Votes, form: str) -> None:
     note("the win rate leaves ties out; the interval is Wilson's, p that of the sign test")
 
 
+def json_lines(lines: Iterable[str]) -> None:
+    """JSON Lines on stdout."""
+    for_machines("json").writelines(lines)
+
+
 def text(content: str) -> None:
     """Plain text on stdout."""
     sys.stdout.write(content)
@@ -278,7 +294,7 @@ def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[
     if form == "json":
         document(whole)
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        writer = csv.DictWriter(for_machines(form), fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     return form in {"json", "csv"}
@@ -286,7 +302,7 @@ def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[
 
 def document(content: dict[str, Any]) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+    for_machines("json").write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _value(value: SystemValue, apart: str) -> Text:

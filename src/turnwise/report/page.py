@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from turnwise.errors import TurnwiseError
 from turnwise.report import palette
 from turnwise.report.charts import MOST_POINTS, all_charts, full_names, to_svg
 from turnwise.report.digest import Digest, digest
@@ -41,8 +42,12 @@ MOST_UNREAD = 500
 
 def write_report(result: Result, path: Path, *, title: str | None = None) -> Path:
     """Write the report of a result."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(digest(result), title), encoding="utf-8")
+    page = render(digest(result), title)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as problem:
+        raise TurnwiseError(f"{path}: cannot be written ({problem.strerror}); choose another place") from None
     return path
 
 
