@@ -133,9 +133,28 @@ def test_a_faulty_record_costs_itself_only(tmp_path: Path, record: bytes, error:
 
 def test_an_open_quote_is_found(tmp_path: Path) -> None:
     rows = list(read_rows(write(tmp_path / "a.csv", 'response\na\n"b\nc\n')))
-    assert [(row.line, row.error is None) for row in rows] == [(2, True), (3, False)]
+    assert [(row.line, row.error is None) for row in rows] == [(2, True), (3, False), (4, True)]
     assert rows[1].error is not None
     assert rows[1].error.startswith("csv: a quote that opens here is never closed; ")
+
+
+@pytest.mark.parametrize("later", ["fine", 'he said "no"', '"quoted"', '"over\ntwo lines"'])
+def test_a_stray_quote_costs_its_own_line(tmp_path: Path, later: str) -> None:
+    lines = [f"{number}\treply {number}" for number in range(1000)]
+    lines[499] = '"499\treply 499'
+    lines[700] = f"700\t{later}"
+    rows = list(read_rows(write(tmp_path / "a.tsv", "id\tresponse\n" + "\n".join(lines) + "\n")))
+    assert [row.line for row in rows if row.error] == [501]
+    read = good([row for row in rows if not row.error])
+    assert [found.id for found in read] == [str(number) for number in range(1000) if number != 499]
+    assert read[699].response == later.strip('"') or "said" in later
+
+
+def test_lines_that_a_quote_swallowed_are_counted(tmp_path: Path) -> None:
+    lines = 'id,response\n1,a\n"2,b\n3,c\n4"\n5,e\n'
+    rows = list(read_rows(write(tmp_path / "a.csv", lines)))
+    assert [(row.line, row.error is None) for row in rows] == [(2, True), (3, False), (6, True)]
+    assert "1 cell under a header of 2, over 3 lines" in (rows[1].error or "")
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=20)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnwise.errors import TurnwiseError
 from turnwise.io.columns import ColumnPlan
@@ -21,41 +22,76 @@ BATCH = 4096
 
 
 class CsvRecords:
-    """The records of a delimited file, each with the line that it starts on; iterates once."""
+    """The records of a delimited file, each with the line that it starts on; iterates once.
+
+    A quote that opens and never closes as it should costs the line that it stands on: reading goes on with the next.
+    """
 
     def __init__(self, stream: io.BufferedReader, delimiter: str) -> None:
-        self._lines = numbered_lines(stream)
-        self._faults: list[Problem] = []
-        self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
+        self._lines = _Lines(stream)
+        self._reader = csv.reader(self._lines, delimiter=delimiter, strict=True)
+        self._width: int | None = None
 
     def __iter__(self) -> Iterator[Record]:
         return self
 
     def __next__(self) -> Record:
         while True:
-            start = self._reader.line_num + 1
-            self._faults.clear()
+            self._lines.taken.clear()
             try:
                 cells = next(self._reader)
             except csv.Error as problem:
-                return start, _bad_quoting(problem)
-            if self._faults:
-                return start, self._faults[0]
-            if cells:
-                return start, cells
-
-    def _texts(self) -> Iterator[str]:
-        """Decoded lines; a faulty one goes on as nearly what it is, so that its record still ends."""
-        for _, line in self._lines:
-            if isinstance(line, Problem):
-                self._faults.append(line)
-                yield "\n"
+                number, fault = self._lines.give_back()
+                return number, fault or _bad_quoting(problem)
+            taken = self._lines.taken
+            start = taken[0].number
+            if fault := next((line.fault for line in taken if line.fault), None):
+                return start, fault
+            if not cells:
                 continue
-            try:
-                yield line.decode()
-            except UnicodeDecodeError as problem:
-                self._faults.append(bad_byte(problem))
-                yield line.decode(errors="replace")
+            self._width = self._width or len(cells)
+            if len(taken) > 1 and len(cells) != self._width:
+                found = f"{counted(len(cells), 'cell')} under a header of {self._width}, over {len(taken)} lines"
+                return start, Problem("cells", found, 'close the quote that opens here; write a quote inside as ""')
+            return start, cells
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str
+    fault: Problem | None
+
+
+class _Lines:
+    """Decoded lines for a reader of CSV, which can be given back; a faulty one goes on as nearly what it is."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._lines = numbered_lines(stream)
+        self._again: deque[_Line] = deque()
+        self.taken: list[_Line] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else _decoded(*next(self._lines))
+        self.taken.append(line)
+        return line.text
+
+    def give_back(self) -> tuple[int, Problem | None]:
+        """Give back all lines of a record but the first, and say what that one is."""
+        first, *rest = self.taken
+        self._again.extendleft(reversed(rest))
+        return first.number, first.fault
+
+
+def _decoded(number: int, line: bytes | Problem) -> _Line:
+    if isinstance(line, Problem):
+        return _Line(number, "\n", line)
+    try:
+        return _Line(number, line.decode(), None)
+    except UnicodeDecodeError as problem:
+        return _Line(number, line.decode(errors="replace"), bad_byte(problem))
 
 
 def _bad_quoting(problem: csv.Error) -> Problem:
