@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Ratings = Mapping[str, tuple[float | None, ...]]
 
@@ -40,7 +40,8 @@ class Example:
 class Row:
     """One row of an input file: an example, or the reason why there is none. Nothing is dropped.
 
-    `system` says whose row it is, also where there is no example, so that failures can be counted per system.
+    `system` says whose row it is, also where there is no example, so that failures can be counted per system. `more`
+    are the fields of the file that are none of ours.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Row:
     example: Example | None
     error: str | None = None
     system: str | None = None
+    more: Mapping[str, Any] | None = None
 
 
 def mean_rating(ratings: tuple[float | None, ...]) -> float | None:

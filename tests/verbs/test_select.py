@@ -46,6 +46,26 @@ def test_the_best_is_picked_for_every_context(two_systems: list[dict[str, Any]],
     assert [item.row.example.ratings for item in again.judged if item.row.example] == [{"Overall": (5.0, 4.0)}] * 12
 
 
+@pytest.mark.parametrize("name", ["chats.jsonl", "chats.json", "chats.csv"])
+def test_picked_rows_keep_all_their_fields(name: str, tmp_path: Path) -> None:
+    rows = [
+        {"id": text, "context": "how?", "reply": text, "reference": "fine", "cost": "3", "seen by": "zoë"}
+        for text in ("fine", "no")
+    ]
+    file = tmp_path / name
+    if name.endswith(".csv"):
+        with file.open("w", encoding="utf-8", newline="") as opened:
+            table = csv.DictWriter(opened, list(rows[0]))
+            table.writeheader()
+            table.writerows(rows)
+    else:
+        file.write_text(json.dumps(rows) if name.endswith(".json") else "".join(json.dumps(r) + "\n" for r in rows))
+    select(file, "f1", mapping={"response": "reply"}, out=tmp_path / "best.jsonl")
+    (best,) = (tmp_path / "best.jsonl").read_text(encoding="utf-8").splitlines()
+    kept = {"id": "fine", "context": ["how?"], "response": "fine", "references": ["fine"], "system": "chats"}
+    assert json.loads(best) == kept | {"cost": "3", "seen by": "zoë"}
+
+
 def test_the_picks_are_those_with_the_highest_score(many: list[dict[str, Any]]) -> None:
     scores = tw.evaluate(many, ["meteor"]).turns["meteor"].to_list()
     chosen = select(many, "meteor")

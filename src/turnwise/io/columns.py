@@ -16,6 +16,18 @@ KNOWN = (*FIELDS, *ALIASES)
 PLAIN = frozenset({"response", "id", "system", "context_id", "dialogue_id", "group", "group_id", "rated"})
 
 
+_LISTED = frozenset(KNOWN)
+
+
+def unlisted(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fields of a row that are none of ours, if there are any.
+
+    >>> unlisted({"response": "Hi.", "cost": 3}), unlisted({"response": "Hi."})
+    ({'cost': 3}, None)
+    """
+    return None if row.keys() <= _LISTED else {key: value for key, value in row.items() if key not in _LISTED}
+
+
 def check_mapping(mapping: Mapping[str, str]) -> None:
     """Raise unless every key is a field of ours."""
     for field in mapping:
@@ -60,6 +72,7 @@ class ColumnPlan:
         if repeated:
             raise TurnwiseError(f"{file}: two columns are called '{min(repeated)}'; rename one of them")
         in_order = _ratings_last(self._sources)
+        self._others = [column for column in self._columns if column and column not in {*KNOWN, *self.columns}]
         self._steps = [(field, self._sources[field], _converter(field)) for field in in_order]
 
     @property
@@ -73,7 +86,8 @@ class ColumnPlan:
         row: dict[str, Any] = {}
         for field, column, convert in self._steps:
             _put(row, field, convert(cells[column]))
-        return row
+        # Of what was read anyway nothing is lost; a Parquet file is asked for the columns that are needed alone.
+        return row | {column: cells[column] for column in self._others if column in cells}
 
 
 def _ratings_last(fields: Iterable[str]) -> list[str]:

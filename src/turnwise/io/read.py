@@ -14,7 +14,7 @@ from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
 from turnwise.io import corpora
 from turnwise.io.chat import chat_examples, is_chat
-from turnwise.io.columns import check_mapping, rename
+from turnwise.io.columns import check_mapping, rename, unlisted
 from turnwise.io.corpora.base import Corpus
 from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values
 from turnwise.io.native import example_from, row_id
@@ -163,7 +163,7 @@ def _rows(records: Records, source: Source) -> Iterator[Row]:
                         yield Row(turn_id, file, line, found, system=found.system)
             else:
                 example = example_from(value, default_id, system)
-                yield Row(example.id, file, line, example, system=example.system)
+                yield Row(example.id, file, line, example, system=example.system, more=unlisted(value))
         except Problem as problem:
             yield Row(row_id(value, default_id), file, line, None, str(problem), _system_of(value, system))
 

@@ -131,7 +131,8 @@ def fill_part(
     def noted() -> Iterator[Row]:
         for number, row in rows:
             numbers.append(number)
-            yield row
+            # A run of any size must not hold on to fields that nobody asked for.
+            yield row if row.more is None or part.most is None else replace(row, more=None)
 
     stream = judge_rows(noted(), part.metrics, ask)
     numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in _ticking(stream, progress))

@@ -21,12 +21,16 @@ from turnwise.verbs.evaluate import check_targets, evaluate
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The best of `candidates` responses to one context; `tied` says how many shared the best score."""
+    """The best of `candidates` responses to one context; `tied` says how many shared the best score.
+
+    `more` are fields of its row that are none of ours.
+    """
 
     example: Example
     score: float
     candidates: int
     tied: int
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """What to say of a pick in a document."""
@@ -88,7 +92,8 @@ class Selection:
     def save(self, path: str | Path) -> Path:
         """Write the picked responses as native rows, one JSON object a line."""
         file = Path(path)
-        lines = (json.dumps(example_to_dict(pick.example), ensure_ascii=False) for pick in self.best.picks.values())
+        rows = ({**example_to_dict(pick.example), **pick.more} for pick in self.best.picks.values())
+        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
         try:
             file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         except OSError as problem:
@@ -202,9 +207,9 @@ def _choose(name: str, metric: Metric, candidates: Mapping[int, list[Judged]], n
             continue
         best = max(sign * value for _, value in scored)
         tied = [item for item, value in scored if sign * value == best]
-        example = tied[0].row.example
-        if example is not None:
-            picks[context] = Pick(example, sign * best, len(items), len(tied))
+        row = tied[0].row
+        if row.example is not None:
+            picks[context] = Pick(row.example, sign * best, len(items), len(tied), row.more or {})
     if not picks:
         raise TurnwiseError(f"{name} has no score for any response; see the notes of 'turnwise score'")
     if len(picks) < len(candidates):
