@@ -241,3 +241,7 @@ def test_requests_that_make_no_sense_are_refused(two_systems: list[dict[str, Any
     unwritable = tmp_path / "folder"
     unwritable.mkdir()
     assert "cannot be written" in refused(select, two_systems, "f1", out=unwritable)
+
+
+def test_a_cell_without_text_stays_empty() -> None:
+    assert safe_cell("") == ""

@@ -97,10 +97,10 @@ def write_ballots(
 def safe_cell(text: str) -> str:
     """Text that a spreadsheet will show and never compute.
 
-    >>> safe_cell("=1+1"), safe_cell("fine")
-    ("'=1+1", 'fine')
+    >>> safe_cell("=1+1"), safe_cell("fine"), safe_cell("")
+    ("'=1+1", 'fine', '')
     """
-    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) or text[:1] in "\t\r\n" else text
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) or text.startswith(("\t", "\r", "\n")) else text
 
 
 def count_votes(votes: str | Path, key: str | Path) -> Votes:
