@@ -113,6 +113,12 @@ def test_what_is_not_there(tmp_path: Path, request_: str, error: str) -> None:
         read_rows([tmp_path / request_])
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/chats.jsonl", Path("gs://bucket/*.jsonl")])
+def test_an_address_needs_a_cluster(address: str | Path) -> None:
+    with pytest.raises(TurnwiseError, match=r"^[gs][s3]://bucket/.*jsonl: an address, .*; add --engine ray"):
+        read_rows([address])
+
+
 def test_an_unknown_corpus_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(TurnwiseError, match="corpus 'usrr' is not known; known are usr, fbd, grade"):
         read_rows([tmp_path], corpus="usrr")

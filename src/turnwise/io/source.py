@@ -6,6 +6,7 @@ import glob
 import gzip
 import io
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ ARCHIVES = (".gz", ".xz", ".zst")
 FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 READABLE = ".jsonl, .json, .csv, .tsv or .parquet, also as .gz, .xz or .zst"
 STDIN = "-"
+# A path folds the slashes of an address into one; a single letter before the colon is a drive.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
@@ -75,6 +78,9 @@ def _resolve_one(request: str | Path) -> list[Source]:
     if not str(request).strip():
         raise TurnwiseError("an empty path cannot be read; give a file, a folder, a glob or '-'")
     path = Path(request)
+    if not path.exists() and (scheme := _ADDRESS.match(str(request))):
+        found = "an address, which only the workers of a cluster read"
+        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {found}; add --engine ray to score it, or fetch it first")
     if path.is_dir():
         found = [file for file in sorted(path.iterdir()) if _is_readable(file)]
         if not found:
