@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -182,3 +183,11 @@ def test_one_turn_has_no_value_of_whole_systems() -> None:
     score = tw.load_metric("diversity").score(response="hi", references=["hello"])
     assert score.value is None
     assert score.note
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "1"])
+def test_a_seed_that_nothing_can_be_drawn_from_is_refused(seed: Any, two_systems: list[dict[str, Any]]) -> None:
+    for verb in (tw.evaluate, tw.compare, tw.agreement, tw.perturb, tw.augment, tw.metaevaluate, tw.fit):
+        with pytest.raises(tw.TurnwiseError, match=f"seed {seed!r}: write a whole number of 0 or more"):
+            verb(two_systems, seed=seed)  # type: ignore[operator]
+    tw.evaluate(two_systems, "f1", seed=np.int64(3))  # type: ignore[arg-type]

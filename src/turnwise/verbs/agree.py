@@ -12,7 +12,7 @@ from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.stats import agreement as forms
-from turnwise.verbs.evaluate import check_qualities, rows_of
+from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
 from turnwise.verbs.table import Rows
 
 
@@ -46,6 +46,7 @@ def agreement(
     seed: int = 0,
 ) -> Agreement:
     """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas."""
+    check_seed(seed)
     problems, rated = [], []
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         if row.example is None:

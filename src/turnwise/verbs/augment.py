@@ -17,7 +17,7 @@ from turnwise.io.read import describe
 from turnwise.io.write import example_to_dict
 from turnwise.text.augment.substitute import Sense, Style
 from turnwise.verbs.drive import Driver, Ledger, score_answers
-from turnwise.verbs.evaluate import Result, check_targets, name_of, rows_of
+from turnwise.verbs.evaluate import Result, check_seed, check_targets, name_of, rows_of
 from turnwise.verbs.queries import PER_QUERY, Asking, Method, unrelated_groups
 
 Purposes = Literal["diversity", "consistency", "both"]
@@ -83,6 +83,7 @@ def augment(
     """
     if variants < 1:
         raise TurnwiseError(f"--variants {variants}: write a whole number of at least 1")
+    check_seed(seed)
     if out is not None:
         check_targets(source, files=[Path(out)])
     examples, problems = _examples(source, corpus, mapping, strict=strict)

@@ -15,7 +15,7 @@ from turnwise.io.read import file_stem
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats import significance
 from turnwise.verbs.differences import difference
-from turnwise.verbs.evaluate import Result, evaluate
+from turnwise.verbs.evaluate import Result, check_seed, evaluate
 from turnwise.verbs.pairs import Answered, Match, match
 from turnwise.verbs.problems import AS_ONE
 from turnwise.verbs.table import Rows
@@ -71,6 +71,7 @@ def compare(
     Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
     `config` describes one more metric, composed of others.
     """
+    check_seed(seed)
     score = partial(
         evaluate,
         metrics=metrics,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import SupportsIndex
 
 from turnwise.dialogue import Example, Row
 from turnwise.engine.ask import answering, asker
@@ -55,6 +56,7 @@ def evaluate(
     ends the run; with `keep_when_interrupted` the result of the rows so far is returned. `intervals=False` leaves the
     systems' intervals out, which take most of the time of a metric of whole systems.
     """
+    check_seed(seed)
     part = score_part(
         source,
         metrics,
@@ -213,6 +215,12 @@ def offered_by(examples: Iterable[Example]) -> frozenset[str]:
         found.update(name for name in FIELDS if getattr(example, name))
         systems.add(example.system)
     return frozenset(found | {SYSTEMS} if len(systems) > 1 else found)
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what nothing can be drawn from."""
+    if not isinstance(seed, SupportsIndex) or seed.__index__() < 0:
+        raise TurnwiseError(f"seed {seed!r}: write a whole number of 0 or more")
 
 
 def check_qualities(known: Sequence[str], wanted: Sequence[str] | None) -> None:

@@ -19,7 +19,7 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import expand
 from turnwise.models.pack import offered_roles
 from turnwise.text.perturb import TRANSFORMS, Transform, perturbed
-from turnwise.verbs.evaluate import Problems, name_of, offered_by, rows_of
+from turnwise.verbs.evaluate import Problems, check_seed, name_of, offered_by, rows_of
 from turnwise.verbs.table import Rows
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -84,6 +84,7 @@ def perturb(
     An answer is a row's first reference, or its response where it has none; each counts once, and of many a seeded
     sample is taken. A metric of quality should get worse with every step.
     """
+    check_seed(seed)
     wanted = _checked(transforms, ratios, seeds, sample)
     problems = Problems(strict=strict)
     answers = _answers(rows_of(source, corpus=corpus, mapping=mapping), problems)

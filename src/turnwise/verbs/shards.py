@@ -14,6 +14,7 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.verbs.config import composite_of, config_of
+from turnwise.verbs.evaluate import check_seed
 from turnwise.verbs.part import Part, Shard, check_usable
 from turnwise.verbs.result import Result
 
@@ -74,6 +75,7 @@ class Spools(Spool):
 
 def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = None) -> Result:
     """The result of a whole run from the folders of all its shards: exactly what one run would have given."""
+    check_seed(seed)
     whole = merged([part_folder(folder) for folder in folders], most=most)
     check_usable(", ".join(map(str, folders)), whole)
     return whole.result(seed=seed)
