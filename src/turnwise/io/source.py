@@ -79,8 +79,8 @@ def _resolve_one(request: str | Path) -> list[Source]:
         raise TurnwiseError("an empty path cannot be read; give a file, a folder, a glob or '-'")
     path = Path(request)
     if not path.exists() and (scheme := _ADDRESS.match(str(request))):
-        found = "an address, which only the workers of a cluster read"
-        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {found}; add --engine ray to score it, or fetch it first")
+        what = "an address, which only the workers of a cluster read"
+        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {what}; add --engine ray to score it, or fetch it first")
     if path.is_dir():
         found = [file for file in sorted(path.iterdir()) if _is_readable(file)]
         if not found:
