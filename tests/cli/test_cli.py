@@ -276,3 +276,14 @@ def test_files_of_one_name_are_counted_together_and_it_is_said(tmp_path: Path) -
     finished = turnwise("compare", tmp_path / "v1", tmp_path / "v2", "--metrics", "length")
     assert "the sources are compared instead" in finished.stderr
     assert "counted as one system" not in finished.stderr
+
+
+def test_misspelt_fields_are_said_by_every_command(tmp_path: Path) -> None:
+    file = tmp_path / "typo.jsonl"
+    rows = [{"contxt": ["hi"], "response": f"a {n}", "system": f"s{n % 2}", "ratings": {"Q": n}} for n in range(8)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for command in ("score", "compare", "metaeval"):
+        finished = turnwise(command, file, "--metrics", "classic")
+        assert finished.returncode == 0, finished.stderr
+        assert "note: the field 'contxt' is not known and not read; did you mean 'context'?" in finished.stderr
+        assert finished.stderr.count("left out of classic: f1") == 1

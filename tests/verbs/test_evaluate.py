@@ -191,3 +191,24 @@ def test_a_seed_that_nothing_can_be_drawn_from_is_refused(seed: Any, two_systems
         with pytest.raises(tw.TurnwiseError, match=f"seed {seed!r}: write a whole number of 0 or more"):
             verb(two_systems, seed=seed)  # type: ignore[operator]
     tw.evaluate(two_systems, "f1", seed=np.int64(3))  # type: ignore[arg-type]
+
+
+def test_metrics_of_a_group_that_are_left_out_are_named_and_so_are_misspelt_fields(tmp_path: Path) -> None:
+    rows = [{"contxt": ["hi"], "response": "a b", "refernces": ["a b"], "cost": 3}] * 3
+    notes = tw.evaluate(rows, "classic").notes
+    assert notes == [
+        "left out of classic: f1, bleu-1, bleu-2, bleu-3, bleu-4, rouge-l, meteor need references, which no row has",
+        "the field 'contxt' is not known and not read; did you mean 'context'?",
+        "the field 'refernces' is not known and not read; did you mean 'references'?",
+    ]
+    assert tw.evaluate(rows[:1], "length").notes == notes[1:]
+    file = tmp_path / "chats.csv"
+    file.write_text("response,contexts\nhi there,hello\n" + "hi,hello\n" * 1500)
+    first, second = tw.evaluate(file, "classic").notes
+    assert first.endswith("need references, which of the first 1,000 rows none has")
+    assert "did you mean 'context'" in second
+
+
+def test_nothing_is_said_where_nothing_is_left_out(two_systems: list[dict[str, Any]]) -> None:
+    assert tw.evaluate(two_systems, "classic").notes == []
+    assert tw.evaluate([{"response": "one two"}], "length,distinct-1").notes == []

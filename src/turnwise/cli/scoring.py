@@ -113,6 +113,7 @@ def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, for
 
 def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str) -> None:
     show.problems(result.problems)
+    show.notes(result.notes)
     if out is not None:
         with show.working("saving the results"):
             result.save(out)

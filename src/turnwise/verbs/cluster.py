@@ -22,7 +22,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
 from turnwise.io.remote import as_url, is_url, places, retrieve, store
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.verbs.evaluate import PEEK, fill_part, metrics_for, refuse_waiting
+from turnwise.verbs.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
 from turnwise.verbs.part import Part, Shard
 from turnwise.verbs.shards import facts_of, merged, metrics_in, save_part
 
@@ -108,8 +108,8 @@ def score_on_cluster(
     cut = [
         part for place in places(list(sources)) for part in partitions(place, whole=bool(corpus), most=partition_bytes)
     ]
-    first = islice(chain.from_iterable(part.rows(corpus=corpus, mapping=mapping) for part in cut), PEEK)
-    chosen = metrics_for(list(first), metrics, config, models)
+    first = list(islice(chain.from_iterable(part.rows(corpus=corpus, mapping=mapping) for part in cut), PEEK))
+    chosen = metrics_for(first, metrics, config, models)
     refuse_waiting(chosen, "--engine ray")
     where = as_url(out) if is_url(out) else str(Path(out).absolute())
     facts = facts_of(chosen, answering(models, chosen))
@@ -125,7 +125,9 @@ def score_on_cluster(
     folders = [_brought(job.folder(index), work) for index in numbered]
     if gone := next((folder for folder in folders if not (folder / STATE).exists()), None):
         raise TurnwiseError(f"{gone.name}: a partition was not scored; run the same command again to finish")
-    return merged(folders, most=most)
+    whole = merged(folders, most=most)
+    whole.notes = remarks_on(first, metrics, models)
+    return whole
 
 
 def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterator[dict[str, Any]]:

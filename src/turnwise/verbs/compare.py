@@ -86,9 +86,10 @@ def compare(
         progress=progress,
     )
     result = _evaluate_all(sources, score)
-    judged, notes = _label_by_source(result.judged)
+    judged, apart = _label_by_source(result.judged)
+    notes = [*result.notes, *apart]
     # Told apart by their sources, files of one name are no longer one system.
-    problems = [line for line in result.problems if not notes or AS_ONE not in line]
+    problems = [line for line in result.problems if not apart or AS_ONE not in line]
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
     if len(systems) < 2 and result.problems:
         # Another system may have been meant, none of whose rows can be used.
@@ -172,7 +173,8 @@ def _evaluate_all(sources: tuple[object, ...], score: Callable[[object], Result]
     ]
     shared = {key: metric for key, metric in results[0].metrics.items() if all(key in r.metrics for r in results)}
     problems = [line for result in results for line in result.problems]
-    return replace(results[0], metrics=shared, judged=judged, problems=problems)
+    notes = list(dict.fromkeys(line for result in results for line in result.notes))
+    return replace(results[0], metrics=shared, judged=judged, problems=problems, notes=notes)
 
 
 def _label_by_source(judged: list[Judged]) -> tuple[list[Judged], list[str]]:

@@ -25,6 +25,7 @@ from turnwise.verbs.part import Part, Shard, check_usable
 from turnwise.verbs.problems import Problems as Problems
 from turnwise.verbs.result import Result as Result
 from turnwise.verbs.targets import check_targets as check_targets
+from turnwise.verbs.unmet import remarks
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000
@@ -102,6 +103,7 @@ def score_part(
         refuse_waiting(chosen, "--shard")
     written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
     part = Part(chosen, answering(models, chosen), strict, most, written)
+    part.notes = remarks_on(first, metrics, models)
     numbered = enumerate(chain(first, rows))
     mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
     fill_part(part, mine, asker(models, device, cache), keep_when_interrupted, progress)
@@ -115,6 +117,12 @@ def metrics_for(
     composite = load_config(config) if isinstance(config, str | Path) else config
     offered = offered_by(row.example for row in first if row.example)
     return choose_metrics(metrics, offered, offered_roles(models), composite)
+
+
+def remarks_on(first: Sequence[Row], metrics: str | Iterable[str], models: Models) -> list[str]:
+    """What the first rows lack of what was asked for."""
+    offered = offered_by(row.example for row in first if row.example)
+    return remarks(first, metrics, offered, offered_roles(models), more_to_come=len(first) == PEEK)
 
 
 def fill_part(

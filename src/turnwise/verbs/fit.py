@@ -137,6 +137,7 @@ def fit(
         progress=progress,
     )
     excluded, notes = _exclusions(result.judged, exclude_systems, corpus)
+    notes = [*result.notes, *notes]
     keys = [key for key, metric in result.metrics.items() if metric.level == "turn"]
     if len(keys) < len(result.metrics):
         left_out = ", ".join(key for key in result.metrics if key not in keys)

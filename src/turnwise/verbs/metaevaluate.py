@@ -80,7 +80,7 @@ def metaevaluate(
         progress=progress,
     )
     excluded = set(exclude_systems)
-    notes = []
+    notes = list(result.notes)
     if corpus is not None and (known := set(corpus_exclusions(corpus)) - excluded):
         notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(known))}")
         excluded |= known

@@ -51,6 +51,7 @@ class Part:
     spool: Spool | None = None
     interrupted: bool = False
     judged: list[Judged] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.metrics)
@@ -105,6 +106,7 @@ class Part:
             left_out,
             left_out_bad,
             self.spool,
+            self.notes,
         )
 
 

@@ -41,6 +41,7 @@ class Result:
     left_out: int = 0
     left_out_bad: int = 0
     spool: Spool | None = None
+    notes: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         turns, systems = self.rows, len(self.summary.systems)

@@ -145,6 +145,7 @@ def select(
         progress=progress,
     )
     candidates, notes = _candidates(result.judged)
+    notes = [*result.notes, *notes]
     best = _choose(metric, result.metrics[metric], candidates, notes)
     selection = Selection(best, notes=notes, problems=result.problems)
     if against is not None:

@@ -1,0 +1,53 @@
+"""What an input lacks of what its groups of metrics need, and fields that were perhaps meant to be it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from turnwise.dialogue import Row
+from turnwise.io.columns import KNOWN
+from turnwise.metrics.registry import GROUPS, load_metric, members, split_list
+
+# As close as a letter too many, too few or in another's place.
+CLOSE = 0.85
+
+
+def remarks(
+    first: Sequence[Row],
+    metrics: str | Iterable[str],
+    offered: frozenset[str],
+    roles: frozenset[str],
+    *,
+    more_to_come: bool,
+) -> list[str]:
+    """What to say of the first rows, before any is scored."""
+    wanted = split_list(metrics) if isinstance(metrics, str) else list(metrics)
+    rows = f"of the first {len(first):,} rows none" if more_to_come else "no row"
+    left_out = {group: _left_out(group, offered, roles) for group in wanted if group in GROUPS}
+    return [
+        *(f"left out of {group}: {names}, which {rows} has" for group, names in left_out.items() if names),
+        *_misspelt(first),
+    ]
+
+
+def _left_out(group: str, offered: frozenset[str], roles: frozenset[str]) -> str:
+    """The metrics of a group that cannot be computed, by what they need."""
+    by_need: dict[str, list[str]] = {}
+    for name in members(group, offered, roles):
+        metric = load_metric(name)
+        if metric.roles <= roles and (lacking := sorted(metric.needs - offered)):
+            by_need.setdefault(" and ".join(lacking), []).append(name)
+    return "; ".join(
+        f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} {need}" for need, names in by_need.items()
+    )
+
+
+def _misspelt(rows: Iterable[Row]) -> list[str]:
+    fields = dict.fromkeys(field for row in rows for field in row.more or ())
+    close = {field: get_close_matches(field, KNOWN, n=1, cutoff=CLOSE) for field in fields if isinstance(field, str)}
+    return [
+        f"the field '{field}' is not known and not read; did you mean '{meant[0]}'?"
+        for field, meant in close.items()
+        if meant
+    ]
