@@ -85,6 +85,21 @@ def key(n: int) -> bytes:
     return n.to_bytes(16, "big")
 
 
+def test_a_home_that_cannot_be_used_costs_the_cache_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "taken" / "turnwise" / "answers.sqlite").mkdir(parents=True)
+    for home in ("file", "taken"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
+        assert open_cache(None) is None
+        said = capsys.readouterr().err
+        assert said.startswith(f"note: answers of models are not kept: {tmp_path / home}")
+        assert said.count("\n") == 1
+        with pytest.raises(TurnwiseError, match="--cache"):
+            open_cache(tmp_path / home / "turnwise")
+
+
 def test_it_stays_within_its_limit(tmp_path: Path) -> None:
     cache = Cache(tmp_path, limit=200_000)
     for n in range(200):

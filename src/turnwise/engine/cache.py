@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +23,8 @@ PATIENCE = 60.0
 class Cache:
     """Answers by key. When the file outgrows `limit` bytes, the oldest answers go."""
 
+    opened = 0
+
     def __init__(self, folder: str | Path, limit: int = DEFAULT_LIMIT) -> None:
         self.path, self.limit = Path(folder) / FILE, limit
         self.set_aside: Path | None = None
@@ -37,6 +40,7 @@ class Cache:
             raise TurnwiseError(f"--cache {folder}: cannot be used ({problem}); give another folder or 'off'") from None
         except sqlite3.DatabaseError:
             self._start_again()
+        Cache.opened += 1
 
     def _open(self) -> sqlite3.Connection:
         """The database. Of processes that make it at once, sqlite turns some away without waiting: they come again."""
@@ -59,6 +63,9 @@ class Cache:
             database.execute(
                 "CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, key BLOB UNIQUE, value BLOB)"
             )
+            # A file that can only be read says so here, not when the first answers are there.
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
         except sqlite3.Error:
             database.close()
             raise
@@ -137,7 +144,18 @@ def open_cache(where: str | Path | None) -> Cache | None:
     """The cache in a folder, the user's own where None is given, and none at all where it is "off"."""
     if where == "off":
         return None
-    if where is None:
+    if where is not None:
+        return Cache(where)
+    # Nobody asked for this one, so a home that cannot be written to costs time and nothing else.
+    try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        where = Path(base) / "turnwise"
-    return Cache(where)
+        return Cache(Path(base) / "turnwise")
+    except (TurnwiseError, RuntimeError) as problem:
+        reason = str(problem).removeprefix("--cache ").partition(";")[0]
+        sys.stderr.write(f"note: answers of models are not kept: {reason}; give a folder with --cache\n")
+        return None
+
+
+def keeps_answers() -> bool:
+    """Whether answers of models have been kept somewhere since the program began."""
+    return Cache.opened > 0
