@@ -287,3 +287,30 @@ def test_misspelt_fields_are_said_by_every_command(tmp_path: Path) -> None:
         assert finished.returncode == 0, finished.stderr
         assert "note: the field 'contxt' is not known and not read; did you mean 'context'?" in finished.stderr
         assert finished.stderr.count("left out of classic: f1") == 1
+
+
+def test_an_interval_is_only_promised_where_there_is_one(tmp_path: Path) -> None:
+    rows = [{"response": "one two", "context": [f"turn {n}"]} for n in range(2)]
+    file = tmp_path / "chats.jsonl"
+    for kept, words in ((1, "where there are two contexts or more, a 95 % interval"), (2, "each value with its 95 %")):
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows[:kept]))
+        assert words in turnwise("score", file, "--metrics", "length").stderr
+
+
+def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> None:
+    program = """if True:
+        import sys
+        import turnwise.cli as cli, turnwise.cli.app as app
+        from turnwise.engine.cache import open_cache
+        def interrupted():
+            open_cache(sys.argv[1])
+            raise KeyboardInterrupt
+        app.run = interrupted
+        cli.main()
+    """
+    for where, said in (("off", False), (str(tmp_path), True)):
+        command = [sys.executable, "-c", program, where]
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert finished.returncode == 130
+        assert finished.stderr.startswith("turnwise: interrupted")
+        assert ("is kept" in finished.stderr) == said

@@ -35,7 +35,7 @@ def _status() -> int:
         _tell(str(problem))
         return 2
     except KeyboardInterrupt:
-        _tell("interrupted; what models have answered is kept, so run the same again to go on")
+        _tell("interrupted" + _what_is_kept())
         return 130
     except OSError as problem:
         return _unwritten(problem)
@@ -45,6 +45,12 @@ def _status() -> int:
 
         _tell(f"this is a fault of turnwise; please report it:\n{traceback.format_exc().rstrip()}")
         return 2
+
+
+def _what_is_kept() -> str:
+    from turnwise.engine.cache import keeps_answers
+
+    return "; what models have answered is kept, so run the same again to go on" if keeps_answers() else ""
 
 
 def _unwritten(problem: OSError) -> int:

@@ -104,7 +104,9 @@ def scores(result: Result, form: str) -> None:
         bad, turns = result.bad_rows, result.rows
         systems = len({value.system for value in result.system_values})
         tail = f", {bad} not scored" if bad else ""
-        note(f"{counted(turns, 'turn')}, {counted(systems, 'system')}{tail}; each value with its 95 % interval")
+        bare = any(value.value is not None and value.low is None for value in result.system_values)
+        where = "where there are two contexts or more, a" if bare else "each value with its"
+        note(f"{counted(turns, 'turn')}, {counted(systems, 'system')}{tail}; {where} 95 % interval")
         notes(f"{value.metric} of {value.system}: {value.made_of}" for value in result.system_values if value.made_of)
 
 
