@@ -17,11 +17,13 @@ import turnwise as tw
 from turnwise.io.partitions import Partition, partitions
 from turnwise.io.read import read_rows
 from turnwise.io.remote import Place, places, store
+from turnwise.metrics.registry import load_metric
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'turnwise[ray]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'turnwise[ray]'")
 
-from turnwise.verbs.cluster import FOLDER, score_on_cluster  # noqa: E402
+from turnwise.verbs.cluster import FOLDER, Job, Scorer, score_on_cluster  # noqa: E402
+from turnwise.verbs.shards import facts_of, merged  # noqa: E402
 
 METRICS = "length,distinct-2,entropy-1,f1,bleu-2[corpus=true],meteor,diversity"
 
@@ -98,6 +100,37 @@ def test_what_says_that_all_is_there_is_never_seen_in_part(tmp_path: Path) -> No
     store(made, str(out), "state.json")
     assert (out / "state.json").read_text() == "{}"
     assert sorted(file.name for file in out.iterdir()) == ["a.json", "state.json"]
+
+
+def test_a_partition_that_is_scored_again_leaves_nothing_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnwise.engine.spool.TURNS_A_FILE", 10)
+    file, facts = tmp_path / "rows.jsonl", facts_of({"length": load_metric("length")}, {})
+    job = Job(facts, str(tmp_path / "out"), 1, None, {}, False, None, "auto", "off")
+    for count in (45, 12):
+        file.write_text("".join(f'{{"response": "yes {number}"}}\n' for number in range(count)))
+        (place,) = places([str(file)])
+        assert Scorer(job).score(1, Partition(place)) == count
+        assert len(merged([Path(job.folder(1))]).result(seed=0).to_dict()["turns"]) == count
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_another_request_into_the_same_place_is_scored(scheme: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "rows.jsonl", f"{scheme}{tmp_path}/out"
+    file.write_text(json.dumps({"a": "yes", "b": "no not now"}) + "\n")
+    for answer, words in (("a", 1), ("b", 3)):
+        work = tmp_path / f"work-{answer}"
+        part = score_on_cluster(
+            [str(file)], "length", out, work=work, mapping={"response": answer}, cache="off", workers=1
+        )
+        assert part.result(seed=0).to_dict()["turns"][0]["scores"] == {"length": words}
+    file.write_text(file.read_text() + "not json\n")
+    asked = {"mapping": {"response": "a"}, "cache": "off", "workers": 1}
+    assert score_on_cluster([str(file)], "length", out, work=tmp_path / "loose", **asked).bad == 1
+    with pytest.raises(tw.TurnwiseError, match=r"rows\.jsonl:2"):
+        score_on_cluster([str(file)], "length", out, work=tmp_path / "strict", strict=True, **asked)
 
 
 @pytest.mark.usefixtures("cluster")

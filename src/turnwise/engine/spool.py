@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TURNS_A_FILE = 20_000
+FILES = "turns-*.parquet"
 FACTS = ("id", "file", "line", "system", "context_id", "dialogue_id", "group", "error")
 
 
@@ -127,7 +128,7 @@ def spooled_records(folders: Sequence[Path], of_turns: Sequence[str]) -> Iterato
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     import polars as pl
 
-    for file in sorted(folder.glob("turns-*.parquet")):
+    for file in sorted(folder.glob(FILES)):
         yield from pl.read_parquet(file).iter_rows(named=True)
 
 

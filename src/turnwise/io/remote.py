@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -82,14 +82,22 @@ def blocks(place: Place) -> Iterator[bytes]:
                 yield bytes(chunk)
 
 
-def store(folder: Path, address: str, last: str) -> None:
-    """Copy the files of a folder to an address; the one called `last` comes last and says that all are there."""
+def store(folder: Path, address: str, last: str, replaced: Iterable[str] = ()) -> None:
+    """Copy the files of a folder to an address; the one called `last` comes last and says that all are there.
+
+    Files there that match a pattern of `replaced`, such as `charts/*.svg`, go: they are of an earlier run.
+    """
     with _said(address):
         filesystem, path = _open(address)
         filesystem.create_dir(path, recursive=True)
         # What says that all is there must not speak of an earlier run.
         if filesystem.get_file_info(f"{path}/{last}").is_file:
             filesystem.delete_file(f"{path}/{last}")
+        for pattern in replaced:
+            inside, _, name = f"{path}/{pattern}".rpartition("/")
+            for info in filesystem.get_file_info(_fs().FileSelector(inside, allow_not_found=True)):
+                if info.is_file and fnmatchcase(info.base_name, name):
+                    filesystem.delete_file(info.path)
         for file in sorted(folder.rglob("*"), key=lambda file: (file.name == last, file)):
             target = f"{path}/{file.relative_to(folder).as_posix()}"
             if file.is_dir():

@@ -7,6 +7,7 @@ not scored again, so a run that was stopped goes on where it was; a partition wh
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnwise.engine.ask import answering, asker
-from turnwise.engine.spool import Spool, metrics_of_turns
+from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
 from turnwise.errors import TurnwiseError
 from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
@@ -47,6 +48,11 @@ class Job:
     device: str
     cache: str | None
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How rows are read: what else, beside metrics and models, a partition's result depends on."""
+        return {"corpus": self.corpus, "mapping": dict(self.mapping), "strict": self.strict}
+
     def folder(self, index: int) -> str:
         """Where a partition leaves what it found."""
         return f"{self.out.rstrip('/')}/{FOLDER}/{index:05d}-of-{self.count:05d}"
@@ -61,13 +67,20 @@ class Scorer:
         self.ask = asker(job.models, job.device, job.cache)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Score the partitions of a batch; what comes back says only which and how many rows."""
+        """Score the partitions of a batch; what comes back says only which, how many rows, and what is wrong."""
         import json
 
-        found: dict[str, list[int]] = {"index": [], "rows": []}
+        found: dict[str, list[Any]] = {"index": [], "rows": [], "problem": []}
         for index, facts in zip(batch["index"].tolist(), batch["partition"].tolist(), strict=True):
+            rows, wrong = 0, ""
+            try:
+                rows = self.score(index, Partition.from_dict(json.loads(facts)))
+            except TurnwiseError as problem:
+                # Ray would wrap it, and lose the line that the user is to see.
+                wrong = str(problem)
             found["index"].append(index)
-            found["rows"].append(self.score(index, Partition.from_dict(json.loads(facts))))
+            found["rows"].append(rows)
+            found["problem"].append(wrong)
         return dict(found)
 
     def score(self, index: int, partition: Partition) -> int:
@@ -81,8 +94,9 @@ class Scorer:
             fill_part(part, enumerate(rows, (index - 1) * ROWS), self.ask)
             # Who scored it: where a partition is slow or wrong, that is the first thing to ask.
             worker = {"host": socket.gethostname(), "pid": os.getpid()}
-            save_part(part, Shard(index, job.count), folder, {"partition": partition.to_dict(), "worker": worker})
-            store(folder, job.folder(index), STATE)
+            facts = {"partition": partition.to_dict(), "reading": job.reading, "worker": worker}
+            save_part(part, Shard(index, job.count), folder, facts)
+            store(folder, job.folder(index), STATE, replaced=[FILES])
             return part.rows
 
 
@@ -120,7 +134,9 @@ def score_on_cluster(
     for _ in range(len(cut) - len(todo)):
         _tick(progress)
     if todo:
-        for _ in _run(job, todo, workers):
+        for scored in _run(job, todo, workers):
+            if scored["problem"]:
+                raise TurnwiseError(scored["problem"])
             _tick(progress)
     folders = [_brought(job.folder(index), work) for index in numbered]
     if gone := next((folder for folder in folders if not (folder / STATE).exists()), None):
@@ -163,13 +179,18 @@ def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterat
 
 
 def _finished(job: Job, index: int, partition: Partition, work: Path) -> bool:
-    """Whether an earlier run has left just this partition, scored by the same metrics and models."""
+    """Whether an earlier run has left just this partition, read alike and scored by the same metrics and models."""
     folder = _brought(job.folder(index), work)
     if not (folder / STATE).exists():
         return False
     about = Saved(folder).about
-    same = all(about[name] == job.facts[name] for name in ("metrics", "models", "signatures"))
-    return same and about["partition"] == partition.to_dict()
+    wanted = {**job.facts, "partition": partition.to_dict(), "reading": job.reading}
+    if all(about.get(name) == fact for name, fact in wanted.items()):
+        return True
+    if is_url(job.folder(index)):
+        # The copy would be taken for what is going to be scored now.
+        shutil.rmtree(folder)
+    return False
 
 
 def _brought(folder: str, work: Path) -> Path:
@@ -178,6 +199,7 @@ def _brought(folder: str, work: Path) -> Path:
         return Path(folder)
     copy = work / folder.rpartition("/")[2]
     if not (copy / STATE).exists():
+        shutil.rmtree(copy, ignore_errors=True)
         retrieve(folder, copy)
     return copy
 
