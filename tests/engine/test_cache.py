@@ -136,6 +136,34 @@ def test_damage_in_the_middle_costs_the_cache_and_not_the_run(tmp_path: Path) ->
     assert cache.set_aside is not None
 
 
+def test_every_thread_may_use_it(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    cache = Cache(tmp_path)
+    cache.put({key(0): {"yes": 0.5}})
+
+    def use(number: int) -> None:
+        for n in range(20):
+            cache.put({key(1000 * number + n): {"yes": float(n)}})
+            assert cache.get([key(0), key(1000 * number + n)])[key(1000 * number + n)] == {"yes": float(n)}
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(use, range(1, 5)))
+    assert len(cache) == 81
+    assert cache.set_aside is None
+    assert cache.get([key(0)]) == {key(0): {"yes": 0.5}}
+
+
+def test_what_is_no_damage_leaves_the_file_where_it_is(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({key(1): {"yes": 1.0}})
+    cache.close()
+    with pytest.raises(TurnwiseError, match="closed"):
+        cache.get([key(1)])
+    assert cache.set_aside is None
+    assert Cache(tmp_path).get([key(1)]) == {key(1): {"yes": 1.0}}
+
+
 def test_a_damaged_answer_counts_as_absent(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put({key(1): {"yes": 1.0}, key(2): {"yes": 0.5}})

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 
 from turnwise.engine.requests import pack_answer, unpack_answer
 from turnwise.errors import TurnwiseError
@@ -18,16 +19,19 @@ FILE = "answers.sqlite"
 DEFAULT_LIMIT = 2 * 1024**3
 AT_ONCE = 500
 PATIENCE = 60.0
+# What sqlite says of a file that is no whole database; all else that can go wrong leaves the file as good as it was.
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
 class Cache:
-    """Answers by key. When the file outgrows `limit` bytes, the oldest answers go."""
+    """Answers by key, for any thread. When the file outgrows `limit` bytes, the oldest answers go."""
 
     opened = 0
 
     def __init__(self, folder: str | Path, limit: int = DEFAULT_LIMIT) -> None:
         self.path, self.limit = Path(folder) / FILE, limit
         self.set_aside: Path | None = None
+        self._lock = RLock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -36,9 +40,10 @@ class Cache:
             ) from None
         try:
             self._database = self._open()
-        except sqlite3.OperationalError as problem:
-            raise TurnwiseError(f"--cache {folder}: cannot be used ({problem}); give another folder or 'off'") from None
-        except sqlite3.DatabaseError:
+        except sqlite3.Error as problem:
+            if not _is_damage(problem):
+                said = f"cannot be used ({problem}); give another folder or 'off'"
+                raise TurnwiseError(f"--cache {folder}: {said}") from None
             self._start_again()
         Cache.opened += 1
 
@@ -54,7 +59,7 @@ class Cache:
             time.sleep(0.02)
 
     def _opened(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
             database.execute("PRAGMA journal_mode = WAL")
@@ -84,13 +89,15 @@ class Cache:
 
     @contextmanager
     def _mended(self) -> Iterator[None]:
-        """A damaged page found half-way costs the cache, not the run."""
-        try:
-            yield
-        except sqlite3.OperationalError as problem:
-            raise TurnwiseError(f"cache {self.path}: {problem}; give another folder with --cache, or 'off'") from None
-        except sqlite3.DatabaseError:
-            self._start_again()
+        """One thread at a time; a damaged page found half-way costs the cache, not the run."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as problem:
+                if not _is_damage(problem):
+                    said = f"{problem}; give another folder with --cache, or 'off'"
+                    raise TurnwiseError(f"cache {self.path}: {said}") from None
+                self._start_again()
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Answer]:
         """The answers that are there. A damaged one counts as absent and will be computed again."""
@@ -133,11 +140,18 @@ class Cache:
         self._database.execute("PRAGMA incremental_vacuum").fetchall()
 
     def __len__(self) -> int:
-        return int(self._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
+        with self._lock:
+            return int(self._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def close(self) -> None:
         """Give the file back."""
-        self._database.close()
+        with self._lock:
+            self._database.close()
+
+
+def _is_damage(problem: sqlite3.Error) -> bool:
+    # The lowest byte is the kind of error; the rest says more closely which.
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in DAMAGE
 
 
 def open_cache(where: str | Path | None) -> Cache | None:
