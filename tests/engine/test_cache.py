@@ -75,6 +75,16 @@ def test_off_and_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache.path == tmp_path / "turnwise" / "answers.sqlite"
 
 
+def test_a_folder_that_it_makes_is_the_users_alone(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    given.chmod(0o755)
+    Cache(given).close()
+    Cache(tmp_path / "new" / "cache").close()
+    assert given.stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "new" / "cache").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_place_that_cannot_be_used_is_said_plainly(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TurnwiseError, match="--cache"):

@@ -33,7 +33,8 @@ class Cache:
         self.set_aside: Path | None = None
         self._lock = RLock()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Answers hold words of the texts that were judged, which are nobody else's to read.
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
             raise TurnwiseError(
                 f"--cache {folder}: cannot be created ({problem.strerror}); give a folder or 'off'"
