@@ -122,6 +122,30 @@ def test_a_gap_a_double_and_a_stranger_are_refused(tmp_path: Path) -> None:
         merge(folders)
 
 
+def test_a_part_that_lost_turns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwise.engine.spool.TURNS_A_FILE", 4)
+    folders = in_shards(rows(30), 2, tmp_path)
+    turns = sorted(folders[1].glob("turns-*.parquet"))
+    assert len(turns) > 1
+    turns[0].unlink()
+    with pytest.raises(tw.TurnwiseError, match=r"2-of-2: \d+ of its \d+ turns are there; score this shard again"):
+        merge(folders)
+
+
+def test_a_shard_that_is_scored_again_and_breaks_off_is_no_part(tmp_path: Path) -> None:
+    from turnwise.cli import scoring
+
+    file, asked = tmp_path / "rows.jsonl", {"report": None, "form": "table", "seed": 0}
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows(20) if row["response"]))
+    for shard in ("1/2", "2/2"):
+        scoring.score([str(file)], "length", {}, out=tmp_path / shard[0], shard=shard, **asked)
+    file.write_text(file.read_text() + "not json\n")
+    with pytest.raises(tw.TurnwiseError, match=r"rows\.jsonl"):
+        scoring.score([str(file)], "length", {"strict": True}, out=tmp_path / "2", shard="2/2", **asked)
+    with pytest.raises(tw.TurnwiseError, match="no part of a run"):
+        scoring.merge([tmp_path / "1", tmp_path / "2"], out=None, **asked)
+
+
 def test_metrics_that_wait_for_the_whole_run_are_refused() -> None:
     with pytest.raises(tw.TurnwiseError, match="--shard: usl-h:paper compares each response with the whole run"):
         verb.score_part(rows(3), "usl-h:paper", shard=Shard(1, 2))

@@ -131,11 +131,14 @@ def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str
 @contextmanager
 def _room_for_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Iterator[Path | None]:
     """A folder for scored turns: one that stays where a part is kept, else one that goes when they are delivered."""
+    from turnwise.engine.spool import clear_spool
+    from turnwise.engine.state import STATE
+
     if out is not None and kept is not None:
         folder = out / kept
-        # Turns of an earlier run would be taken for this one's.
-        for old in folder.glob("turns-*.parquet"):
-            old.unlink()
+        # What says that all is there goes first: from here on it is not.
+        (folder / STATE).unlink(missing_ok=True)
+        clear_spool(folder)
         yield folder
     elif wanted:
         with TemporaryDirectory(prefix=".turns-", dir=out) as folder_name:

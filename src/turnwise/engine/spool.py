@@ -85,8 +85,13 @@ class Spool:
         self.folder, self.of_turns = folder, list(of_turns)
         # In the order of the columns: a dict for every turn takes four times as much room.
         self._waiting: list[list[Any]] = []
-        self._files = 0
+        self._files = self._written = 0
         folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def turns(self) -> int:
+        """How many there are."""
+        return self._written + len(self._waiting)
 
     def add(self, judged: Judged) -> None:
         """Write one turn."""
@@ -106,7 +111,7 @@ class Spool:
         unfinished = file.with_suffix(".unfinished")
         _frame(self._waiting, self.of_turns, ("number", *FACTS)).write_parquet(unfinished)
         unfinished.replace(file)
-        self._waiting, self._files = [], self._files + 1
+        self._waiting, self._files, self._written = [], self._files + 1, self.turns
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every turn as a record of the JSON document."""
@@ -123,6 +128,20 @@ def spooled_records(folders: Sequence[Path], of_turns: Sequence[str]) -> Iterato
         scores = {key: row[key] for key in of_turns}
         notes = json.loads(row["notes"]) if row["notes"] else {}
         yield {**facts, "scores": scores, "notes": notes, "error": row["error"]}
+
+
+def spooled_turns(folder: Path) -> int:
+    """How many turns the files of a spool hold."""
+    import polars as pl
+
+    files = sorted(folder.glob(FILES))
+    return int(pl.scan_parquet(files).select(pl.len()).collect().item()) if files else 0
+
+
+def clear_spool(folder: Path) -> None:
+    """Remove the turns of an earlier run, which would be taken for those of the next."""
+    for old in folder.glob(FILES):
+        old.unlink()
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records
+from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spooled_turns
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
@@ -25,7 +25,8 @@ def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | 
     """Keep a part of a run; its turns are in its spool already. `more` are further facts about it."""
     if part.spool is not None:
         part.spool.flush()
-    about = {"shard": str(shard), **facts_of(part.metrics, part.models), **(more or {})}
+    turns = None if part.spool is None else part.spool.turns
+    about = {"shard": str(shard), "turns": turns, **facts_of(part.metrics, part.models), **(more or {})}
     state = {
         "summary": part.summary.state(),
         "problems": part.problems,
@@ -44,6 +45,9 @@ def facts_of(metrics: Mapping[str, Metric], models: Mapping[str, str]) -> dict[s
 
 def load_part(saved: Saved, *, most: int | None) -> Part:
     """A part of a run, as it was."""
+    kept, found = saved.about.get("turns"), spooled_turns(saved.folder)
+    if kept is not None and kept != found:
+        raise TurnwiseError(f"{saved.folder}: {found:,} of its {kept:,} turns are there; score this shard again")
     metrics = metrics_in(saved.about)
     state = saved.load(metrics)
     part = Part(metrics, saved.about["models"], most=most)
