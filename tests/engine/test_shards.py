@@ -146,6 +146,53 @@ def test_a_shard_that_is_scored_again_and_breaks_off_is_no_part(tmp_path: Path) 
         scoring.merge([tmp_path / "1", tmp_path / "2"], out=None, **asked)
 
 
+def test_parts_of_different_inputs_are_refused(tmp_path: Path) -> None:
+    def scored(file: Path, shard: str, place: Path) -> Path:
+        part = verb.score_part([file], "length", shard=Shard.parse(shard), spool=place, cache="off")
+        save_part(part, Shard.parse(shard), place)
+        return place
+
+    def written(name: str, data: Sequence[dict[str, Any]]) -> Path:
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(json.dumps(row) + "\n" for row in data))
+        return file
+
+    data = rows(20)
+    # A file of the same size and the same ids, of which one word was changed in a row of the other shard.
+    changed = [row | {"response": "so it began!"} if row["id"] == "0" else row for row in data]
+    first = scored(written("one/rows.jsonl", data), "1/2", tmp_path / "first")
+    elsewhere = scored(written("two/rows.jsonl", data), "2/2", tmp_path / "elsewhere")
+    assert merge([first, elsewhere]).rows == 20
+    others = [
+        written("two/rows.jsonl", changed),
+        written("one/other.jsonl", data),
+        written("one/short.jsonl", data[:9]),
+    ]
+    for number, file in enumerate(others):
+        second = scored(file, "2/2", tmp_path / f"second-{number}")
+        with pytest.raises(tw.TurnwiseError, match=r"second-\d: scored from another input than .*first; score all"):
+            merge([first, second])
+
+
+def test_a_part_that_was_interrupted_is_known_by_its_files(tmp_path: Path) -> None:
+    def stopped() -> Any:
+        yield
+        yield
+        raise KeyboardInterrupt
+
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows(6000)))
+    folders = []
+    for shard, progress in ((Shard(1, 2), stopped()), (Shard(2, 2), None)):
+        folders.append(tmp_path / str(shard.index))
+        part = verb.score_part(
+            [file], "length", shard=shard, spool=folders[-1], progress=progress, keep_when_interrupted=True, cache="off"
+        )
+        save_part(part, shard, folders[-1])
+    assert merge(folders).interrupted
+
+
 def test_metrics_that_wait_for_the_whole_run_are_refused() -> None:
     with pytest.raises(tw.TurnwiseError, match="--shard: usl-h:paper compares each response with the whole run"):
         verb.score_part(rows(3), "usl-h:paper", shard=Shard(1, 2))

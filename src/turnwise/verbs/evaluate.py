@@ -15,6 +15,7 @@ from turnwise.engine.local import Ask, Judged, judge_rows
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
+from turnwise.io.identity import InputIdentity
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
@@ -97,12 +98,16 @@ def score_part(
     Every turn is written to the folder `spool`, where one is given.
     """
     rows = rows_of(source, corpus=corpus, mapping=mapping)
+    # Every shard reads everything; what it has seen tells later whether the others saw the same.
+    identity = None if shard is None else InputIdentity(source)
+    if identity is not None:
+        rows = identity.noted(rows)
     first = list(islice(rows, PEEK))
     chosen = metrics_for(first, metrics, config, models)
     if shard is not None:
         refuse_waiting(chosen, "--shard")
     written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
-    part = Part(chosen, answering(models, chosen), strict, most, written)
+    part = Part(chosen, answering(models, chosen), strict, most, written, identity=identity)
     part.notes = remarks_on(first, metrics, models)
     numbered = enumerate(chain(first, rows))
     mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))

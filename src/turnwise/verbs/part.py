@@ -11,6 +11,7 @@ from turnwise.engine.shown import Shown
 from turnwise.engine.spool import Spool
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
+from turnwise.io.identity import InputIdentity
 from turnwise.metrics.base import Metric
 from turnwise.verbs.problems import Problems
 from turnwise.verbs.result import Result
@@ -52,6 +53,7 @@ class Part:
     interrupted: bool = False
     judged: list[Judged] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    identity: InputIdentity | None = None
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.metrics)

@@ -10,6 +10,7 @@ from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spoo
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
+from turnwise.io.identity import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature
@@ -25,8 +26,12 @@ def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | 
     """Keep a part of a run; its turns are in its spool already. `more` are further facts about it."""
     if part.spool is not None:
         part.spool.flush()
-    turns = None if part.spool is None else part.spool.turns
-    about = {"shard": str(shard), "turns": turns, **facts_of(part.metrics, part.models), **(more or {})}
+    known = {
+        "shard": str(shard),
+        "turns": None if part.spool is None else part.spool.turns,
+        "input": None if part.identity is None else part.identity.facts(),
+    }
+    about = {**known, **facts_of(part.metrics, part.models), **(more or {})}
     state = {
         "summary": part.summary.state(),
         "problems": part.problems,
@@ -116,12 +121,23 @@ def check_complete(parts: Sequence[Saved]) -> None:
                 f"{saved.folder}: shard {saved.about['shard']} and {first.folder}: shard {first.about['shard']} "
                 "are of different runs; score all shards with the same N"
             )
+    _check_input(parts)
     found = [_index(saved) for saved in parts]
     if twice := sorted({index for index in found if found.count(index) > 1}):
         raise TurnwiseError(f"shard {twice[0]}/{count} is given twice; give each folder once")
     if missing := sorted(set(range(1, count + 1)) - set(found)):
         names = ", ".join(f"{index}/{count}" for index in missing[:5])
         raise TurnwiseError(f"shard {names} is missing; score it, or give its folder too")
+
+
+def _check_input(parts: Sequence[Saved]) -> None:
+    known = [saved for saved in parts if saved.about.get("input")]
+    # What was read to its end, where there is such a part, can be compared with all others.
+    known.sort(key=lambda saved: saved.about["input"]["digest"] is None)
+    for saved in known[1:]:
+        if not same_input(known[0].about["input"], saved.about["input"]):
+            found = f"scored from another input than {known[0].folder}"
+            raise TurnwiseError(f"{saved.folder}: {found}; score all shards from the same files")
 
 
 def _index(saved: Saved) -> int:
