@@ -75,6 +75,12 @@ def test_off_and_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache.path == tmp_path / "turnwise" / "answers.sqlite"
 
 
+def test_tests_leave_the_users_own_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    cache = open_cache(None)
+    assert cache is not None
+    assert cache.path.is_relative_to(tmp_path_factory.getbasetemp())
+
+
 def test_a_folder_that_it_makes_is_the_users_alone(tmp_path: Path) -> None:
     given = tmp_path / "given"
     given.mkdir()
@@ -191,7 +197,7 @@ SLOW_RUN = """
     from turnwise.models.protocols import Classify, Row
 
     class Slow:
-        fingerprint, budget = "slow", 20
+        fingerprint, budget, left = "slow", 20, {stop_after}
         def model(self, role): return self
         def rows(self, request): return [Row(tuple(map(ord, request.text)))]
         def run(self, rows):
@@ -199,6 +205,9 @@ SLOW_RUN = """
             with open(sys.argv[2], "a") as log:
                 for row in rows:
                     log.write("".join(map(chr, row.ids)) + "\\n")
+            self.left -= len(rows)
+            while self.left <= 0:
+                time.sleep(1)
             return [sum(row.ids) / 7 for row in rows]
         def answer(self, request, rows, results): return {{"sum": results[0]}}
 
@@ -208,8 +217,9 @@ SLOW_RUN = """
 """
 
 
-def start(folder: Path, log: Path, pause: float, count: int) -> subprocess.Popen[str]:
-    program = textwrap.dedent(SLOW_RUN).format(pause=pause, count=count)
+def start(folder: Path, log: Path, pause: float, count: int, stop_after: int = 10**9) -> subprocess.Popen[str]:
+    """A run that, after so many rows, waits to be killed."""
+    program = textwrap.dedent(SLOW_RUN).format(pause=pause, count=count, stop_after=stop_after)
     return subprocess.Popen(
         [sys.executable, "-c", program, str(folder), str(log)], stdout=subprocess.PIPE, text=True, env=os.environ
     )
@@ -222,10 +232,9 @@ def expected(count: int) -> str:
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     folder, log, count = tmp_path / "cache", tmp_path / "log", 2000
     for _ in range(3):
-        run = start(folder, log, 0.003, count)
         before = len(log.read_text().splitlines()) if log.exists() else 0
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and (not log.exists() or len(log.read_text().splitlines()) < before + 60):
+        run = start(folder, log, 0, count, stop_after=60)
+        while run.poll() is None and (not log.exists() or len(log.read_text().splitlines()) < before + 60):
             time.sleep(0.01)
         os.kill(run.pid, signal.SIGKILL)
         assert run.wait() == -signal.SIGKILL, "the run ended before it could be killed"
