@@ -164,6 +164,8 @@ def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: P
     from turnwise.cli import scoring
 
     asked = {"out": Path(f"file://{tmp_path}/away"), "report": None, "form": "csv", "seed": 0}
+    (tmp_path / "away" / "charts").mkdir(parents=True)
+    (tmp_path / "away" / "charts" / "scatter.svg").write_text("of an earlier run")
     scoring.score([f"file://{tmp_path}/small.jsonl"], "length,f1", {"cache": "off"}, **asked, shard=None, engine="ray")
     stored = json.loads((tmp_path / "away" / "result.json").read_text())
     local = tw.evaluate(files[1], "length,f1").to_dict()
@@ -171,6 +173,7 @@ def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: P
         turn.pop("file")
     assert stored == local
     assert len(list((tmp_path / "away" / FOLDER).iterdir())) == 1
+    assert not (tmp_path / "away" / "charts" / "scatter.svg").exists()
     with pytest.raises(tw.TurnwiseError, match="whole run"):
         score_on_cluster([files[1]], "usl-h:paper", tmp_path / "x", work=tmp_path / "w")
 

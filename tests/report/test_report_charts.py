@@ -13,7 +13,7 @@ from scipy import stats
 from tests.report.results import score
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
-from turnwise.report.charts import all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
+from turnwise.report.charts import FILES, all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
 from turnwise.report.digest import Digest, digest
 from turnwise.report.panels import bin_edges, frame
 from turnwise.report.short_names import places, short_names
@@ -73,12 +73,21 @@ def test_charts_become_files(chats: Result, tmp_path: Path) -> None:
     written = write_charts(chats, tmp_path / "charts")
     names = {"ranking", "distributions", "metric-correlations", "human-correlations", "scatter"}
     assert {path.name for path in written} == {f"{name}{suffix}" for name in names for suffix in (".svg", ".png")}
+    assert {path.name for path in written} <= set(FILES)
     for path in written:
         if path.suffix == ".svg":
             assert ET.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
         else:
             assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
             assert path.stat().st_size > 5_000
+
+
+def test_charts_of_another_result_do_not_stay(chats: Result, tmp_path: Path) -> None:
+    write_charts(chats, tmp_path)
+    (tmp_path / "mine.svg").write_text("")
+    rows = [{"response": "one two", "system": "a"}, {"response": "one", "system": "b"}]
+    written = write_charts(score(rows, ["words"]), tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([*written, tmp_path / "mine.svg"])
 
 
 def test_a_chart_s_ending_decides(found: Digest, tmp_path: Path) -> None:

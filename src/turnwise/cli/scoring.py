@@ -78,6 +78,7 @@ def _score_on_cluster(
 ) -> None:
     from turnwise.engine.state import STATE
     from turnwise.io.remote import as_url, is_url, store
+    from turnwise.report.charts import FILES
     from turnwise.verbs.cluster import score_on_cluster
     from turnwise.verbs.evaluate import check_targets
     from turnwise.verbs.part import check_usable
@@ -96,7 +97,7 @@ def _score_on_cluster(
         place = work / "result" if away else out
         _deliver(part.result(seed=seed), out=place, report=report, form=form)
         if away:
-            store(place, as_url(out), STATE)
+            store(place, as_url(out), STATE, replaced=[f"charts/{file}" for file in FILES])
             show.note(f"results are at {as_url(out)}")
 
 

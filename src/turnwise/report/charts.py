@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 # More points than this in one panel hide each other, and every one of them makes the page heavier.
 MOST_POINTS = 300
+# Every file that `write_charts` may write.
+NAMES = ("ranking", "prd-curves", "distributions", "metric-correlations", "human-correlations", "scatter")
+SUFFIXES = (".svg", ".png")
+FILES = tuple(f"{name}{suffix}" for name in NAMES for suffix in SUFFIXES)
 
 
 def ranking_chart(found: Digest) -> alt.FacetChart:
@@ -204,13 +208,12 @@ def save_chart(chart: alt.TopLevelMixin, path: Path) -> Path:
 
 
 def write_charts(result: Result, folder: Path) -> list[Path]:
-    """Every chart of the report as SVG and PNG."""
+    """Every chart of the report as SVG and PNG; those that another result left there go."""
+    charts = all_charts(digest(result))
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        save_chart(chart, folder / f"{name}{suffix}")
-        for name, chart in all_charts(digest(result)).items()
-        for suffix in (".svg", ".png")
-    ]
+    for file in FILES:
+        (folder / file).unlink(missing_ok=True)
+    return [save_chart(chart, folder / f"{name}{suffix}") for name, chart in charts.items() for suffix in SUFFIXES]
 
 
 # --- the rows that each chart draws ---------------------------------------------------------------------
