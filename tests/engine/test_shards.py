@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.engine import totals
+from turnwise.engine.local import Judged
+from turnwise.engine.summarise import Evidence
 from turnwise.models.protocols import Embed
 from turnwise.stats.exact import ExactSums
 from turnwise.verbs import evaluate as verb
-from turnwise.verbs.part import Shard
+from turnwise.verbs.part import Part, Shard
 from turnwise.verbs.shards import merge, save_part
 
 METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"
@@ -103,6 +105,32 @@ def test_vectors_of_whole_systems_come_back_in_the_order_of_the_run(
     merged = merge(in_shards(data, 3, tmp_path, "fbd,prd[clusters=4],length"))
     assert whole.system_values[0].value is not None
     assert merged.to_dict() == whole.to_dict()
+
+
+def test_what_many_parts_hold_is_sorted_once(tmp_path: Path) -> None:
+    class Counting(Part):
+        kept = 0
+
+        def _keep(self, item: Judged) -> None:
+            Counting.kept += 1
+            super()._keep(item)
+
+    data = rows(300, seed=4)
+    whole = tw.evaluate(data, METRICS)
+    scored = [verb.score_part(data, METRICS, shard=Shard(index, 30), cache="off") for index in range(1, 31)]
+    part = Counting(scored[0].metrics)
+    part.merge(scored)
+    assert Counting.kept == 300
+    assert [item.row for item in part.judged] == [item.row for item in whole.judged]
+    assert [group for group, _ in part.summary.groups_in_order()] == list(whole.summary.groups)
+    first, second = Evidence(), Evidence()
+    for number in range(8):
+        (first if number in (1, 5) else second).add(number, number % 3, f"turn {number}")
+    items = first.items
+    first.merge(second)
+    assert first.items is items, "nothing is put in order before all parts are there"
+    assert first.in_order().items == [f"turn {number}" for number in range(8)]
+    assert list(first.clusters) == [number % 3 for number in range(8)]
 
 
 def test_a_gap_a_double_and_a_stranger_are_refused(tmp_path: Path) -> None:

@@ -63,13 +63,19 @@ class Evidence:
         self.items.append(item)
 
     def merge(self, other: Evidence) -> None:
-        """Add another part of the run; turns stay in the order of the run, whoever judged them."""
-        numbers, clusters = self.numbers + other.numbers, self.clusters + other.clusters
-        items = self.items + other.items
-        order = sorted(range(len(items)), key=numbers.__getitem__)
-        self.numbers = array("q", (numbers[i] for i in order))
-        self.clusters = array("q", (clusters[i] for i in order))
-        self.items = [items[i] for i in order]
+        """Add another part of the run."""
+        self.numbers.extend(other.numbers)
+        self.clusters.extend(other.clusters)
+        self.items.extend(other.items)
+
+    def in_order(self) -> Evidence:
+        """The same, sorted once all parts are there: turns in the order of the run, whoever judged them."""
+        order = np.argsort(np.array(self.numbers), kind="stable").tolist()
+        if order != list(range(len(order))):
+            self.numbers = array("q", (self.numbers[i] for i in order))
+            self.clusters = array("q", (self.clusters[i] for i in order))
+            self.items = [self.items[i] for i in order]
+        return self
 
 
 class Summary:
@@ -138,9 +144,6 @@ class Summary:
         self.group_means.merge(other.group_means)
         for group, totals in other.groups.items():
             merge_groups(self.groups.setdefault(group, {}), totals)
-        # Where groups come in some order, it is that of the run.
-        starts = {group: min((t.first for t in totals.values()), default=0) for group, totals in self.groups.items()}
-        self.groups = dict(sorted(self.groups.items(), key=lambda item: starts[item[0]]))
 
     def state(self) -> dict[str, Any]:
         """All that has been added up, for `restored`."""
@@ -155,6 +158,10 @@ class Summary:
             # What fills itself with new totals has to stay what it is.
             current.update(value) if isinstance(current, defaultdict) else setattr(summary, name, value)
         return summary
+
+    def groups_in_order(self) -> list[tuple[tuple[str, str], dict[str, GroupTotal]]]:
+        """Every group and system with its totals, in the order of the run, whoever judged them."""
+        return sorted(self.groups.items(), key=lambda item: min((of.first for of in item[1].values()), default=0))
 
     def group_table(self) -> Iterator[tuple[tuple[str, str], dict[str, float | None]]]:
         """Every group and system with its values: means of turn scores, and what metrics of groups say."""
@@ -175,7 +182,7 @@ class Summary:
         if metric.level == "group":
             return self._group_value(system, key, seed=0).value
         if metric.level == "system":
-            found = self.evidence[system, key].items
+            found = self.evidence[system, key].in_order().items
             alone = np.zeros(len(found), dtype=np.intp)
             return metric.measure(found, alone, np.empty((0, 1))).value if found else None
         if not self.turns[system, key].n:
@@ -210,14 +217,14 @@ class Summary:
 
     def _group_value(self, system: str, key: str, seed: int) -> SystemValue:
         metric = self.metrics[key]
-        totals = (of[key] for (_, name), of in self.groups.items() if name == system and key in of)
+        totals = (of[key] for (_, name), of in self.groups_in_order() if name == system and key in of)
         value, interval, n = group_mean(totals, seed=seed)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
         note = "no group has two replies" if value is None else None
         return SystemValue(system, key, value, low, high, n, metric.higher_is_better, note=note)
 
     def _whole_value(self, system: str, key: str, seed: int) -> SystemValue:
-        metric, evidence = self.metrics[key], self.evidence[system, key]
+        metric, evidence = self.metrics[key], self.evidence[system, key].in_order()
         units, count = units_of(np.array(evidence.clusters))
         found = metric.measure(evidence.items, units, draws_of(count, seed=seed))
         interval = None if found.value is None else resampled_interval(np.array(found.resampled), found.value, count)

@@ -245,7 +245,7 @@ def digest(result: Result) -> Digest:
                 for key, metric in result.metrics.items()
                 if metric.level == "group" and key in of
             }
-            for (group, system), of in result.summary.groups.items()
+            for (group, system), of in result.summary.groups_in_order()
         },
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from turnwise.dialogue import Row
@@ -80,13 +80,21 @@ class Part:
         self.judged.append(item)
         self.shown.see(self.judged)
 
-    def merge(self, other: Part) -> None:
-        """Add another part of the same run. Spools are not merged: they are read together."""
-        self.rows, self.bad = self.rows + other.rows, self.bad + other.bad
-        self.interrupted = self.interrupted or other.interrupted
-        self.summary.merge(other.summary)
-        self.problems.merge(other.problems)
-        together = sorted((*self.judged, *other.judged), key=lambda item: item.number)
+    def merge(self, others: Iterable[Part]) -> None:
+        """Add the other parts of the same run, one after another. Spools are not merged: they are read together."""
+        for other in others:
+            self.rows, self.bad = self.rows + other.rows, self.bad + other.bad
+            self.interrupted = self.interrupted or other.interrupted
+            self.summary.merge(other.summary)
+            self.problems.merge(other.problems)
+            self.judged += other.judged
+            # Now and then and not for every part, so that the time grows with the parts and the memory does not.
+            if self.most is not None and len(self.judged) > 2 * self.most:
+                self._choose_again()
+        self._choose_again()
+
+    def _choose_again(self) -> None:
+        together = sorted(self.judged, key=lambda item: item.number)
         self.judged, self.shown = [], Shown(list(self.metrics), self.most)
         for item in together:
             self._keep(item)

@@ -97,8 +97,7 @@ def merged(folders: Sequence[Path], *, most: int | None = None) -> Part:
         raise TurnwiseError("nothing to merge; give the folders that 'turnwise score --shard I/N --out' wrote")
     check_complete(parts)
     whole = load_part(parts[0], most=most)
-    for saved in parts[1:]:
-        whole.merge(load_part(saved, most=most))
+    whole.merge(load_part(saved, most=most) for saved in parts[1:])
     whole.spool = Spools([saved.folder for saved in parts], metrics_of_turns(whole.metrics))
     return whole
 
