@@ -66,6 +66,18 @@ def test_partitions_are_the_whole_file(files: list[str]) -> None:
     assert all(Partition.from_dict(part.to_dict()) == part for part in partitions(place, whole=False, most=50_000))
 
 
+def test_a_partition_costs_nothing_for_the_lines_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(b'{"response": "yes"}\n\xef\xbb\xbfPAR1\n{"response": "no"}\n')
+    (place,) = places([str(file)])
+    start = len(b'{"response": "yes"}\n')
+    found = list(Partition(place, start, place.size - start, 10**12).rows(corpus=None, mapping=None))
+    assert [(row.id, row.line, row.example is None) for row in found] == [
+        (f"rows:{10**12 + 1}", 10**12 + 1, True),
+        (f"rows:{10**12 + 2}", 10**12 + 2, False),
+    ]
+
+
 def test_addresses_stand_for_files(files: list[str], tmp_path: Path) -> None:
     found = places([f"file://{tmp_path}"])
     assert [place.name for place in found] == ["large.jsonl", "small.jsonl"]

@@ -18,9 +18,9 @@ _decode = json.JSONDecoder().decode
 _decode_at = json.JSONDecoder().raw_decode
 
 
-def numbered_lines(stream: io.BufferedReader) -> Iterator[tuple[int, bytes | Problem]]:
+def numbered_lines(stream: io.BufferedReader, before: int = 0) -> Iterator[tuple[int, bytes | Problem]]:
     """The lines of a file, split at line feeds alone, without the mark that may open a UTF-8 file."""
-    number = 0
+    number = before
     while line := stream.readline(MAX_BYTES):
         number += 1
         if number == 1 and line.startswith(BOM):
@@ -33,9 +33,9 @@ def numbered_lines(stream: io.BufferedReader) -> Iterator[tuple[int, bytes | Pro
             yield number, line
 
 
-def json_lines(stream: io.BufferedReader) -> Records:
-    """One object a line; blank lines are skipped."""
-    for number, line in numbered_lines(stream):
+def json_lines(stream: io.BufferedReader, before: int = 0) -> Records:
+    """One object a line; blank lines are skipped. `before` is how many lines have gone before these."""
+    for number, line in numbered_lines(stream, before):
         if isinstance(line, Problem):
             yield number, line
         elif line and not line.isspace():

@@ -41,9 +41,11 @@ class Partition:
             yield from read_rows([self.place.address], corpus=corpus, mapping=mapping)
             return
         with TemporaryDirectory() as folder:
-            # Empty lines are skipped but counted, so lines and ids are those of the whole file.
-            copy = fetch(self.place, Path(folder), self.start, self.size, b"\n" * self.lines)
-            for row in read_rows([copy], corpus=corpus, mapping=mapping):
+            # Lines and ids are those of the whole file. One line before them, empty, so that what opens the part is not
+            # taken for what opens a file.
+            before = b"\n" if self.lines else b""
+            copy = fetch(self.place, Path(folder), self.start, self.size, before)
+            for row in read_rows([copy], corpus=corpus, mapping=mapping, lines_before=self.lines - len(before)):
                 yield replace(row, file=self.place.address)
 
 

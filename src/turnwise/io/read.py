@@ -34,11 +34,13 @@ def read_rows(
     *,
     corpus: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    lines_before: int = 0,
 ) -> Iterator[Row]:
     """Rows of paths, folders, globs and `-`, or of one Python object: dicts, Examples, a polars or pandas frame.
 
     `corpus` names an authors' release format (otherwise it is recognised); `mapping` says which of their columns
-    is which of our fields. A request that cannot be met raises here, before anything is read.
+    is which of our fields. `lines_before` is how many lines of JSON Lines come before a file that is a part of another.
+    A request that cannot be met raises here, before anything is read.
     """
     chosen = corpora.find(corpus) if corpus else None
     renamed = dict(mapping or {})
@@ -46,7 +48,7 @@ def read_rows(
     if isinstance(sources, str | Path):
         sources = [sources]
     if isinstance(sources, Sequence) and sources and all(isinstance(item, str | Path) for item in sources):
-        return chain.from_iterable(_read_file(source, chosen, renamed) for source in resolve(sources))
+        return chain.from_iterable(_read_file(source, chosen, renamed, lines_before) for source in resolve(sources))
     if is_frame(sources):
         _refuse(chosen, PYTHON)
         return _finish(frame_records(sources, renamed), PYTHON)
@@ -72,13 +74,15 @@ def corpus_exclusions(corpus: str) -> tuple[str, ...]:
     return corpora.find(corpus).excluded_systems
 
 
-def _read_file(source: Source, corpus: Corpus | None, mapping: Mapping[str, str]) -> Iterator[Row]:
+def _read_file(
+    source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0
+) -> Iterator[Row]:
     if source.format == ".parquet":
         _refuse(corpus, source)
         yield from _finish(parquet_records(source, mapping), source)
         return
     with open_bytes(source) as stream:
-        yield from _finish(_file_records(stream, source, corpus, mapping), source)
+        yield from _finish(_file_records(stream, source, corpus, mapping, lines_before), source)
 
 
 def _refuse(corpus: Corpus | None, source: Source) -> None:
@@ -88,7 +92,11 @@ def _refuse(corpus: Corpus | None, source: Source) -> None:
 
 
 def _file_records(
-    stream: io.BufferedReader, source: Source, corpus: Corpus | None, mapping: Mapping[str, str]
+    stream: io.BufferedReader,
+    source: Source,
+    corpus: Corpus | None,
+    mapping: Mapping[str, str],
+    lines_before: int = 0,
 ) -> Records:
     """Native rows from a file of text, whatever its format."""
     head = stream.peek(BUFFER)
@@ -98,7 +106,8 @@ def _file_records(
         recognised, records = _recognised(records, corpus)
         return recognised.read(records, source.stem) if recognised else keyed(records, mapping, source.file)
     in_lines = source.format in {".jsonl", ".ndjson"} or not is_laid_out_over_lines(head)
-    return _native(json_lines(stream) if in_lines else json_values(stream), source, corpus, mapping)
+    records = json_lines(stream, lines_before) if in_lines else json_values(stream)
+    return _native(records, source, corpus, mapping)
 
 
 def _delimiter(source: Source, head: bytes, corpus: Corpus | None, mapping: Mapping[str, str]) -> str | None:
