@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import zstandard
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem, read_rows
+from turnwise.io.source import open_bytes, resolve
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -66,6 +68,23 @@ def test_a_file_that_is_no_archive(tmp_path: Path, suffix: str) -> None:
     file = write(tmp_path / f"bot.jsonl{suffix}", ROWS)
     with pytest.raises(TurnwiseError, match=rf"not a {suffix} archive; make it again, or correct its name"):
         list(read_rows(file))
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_an_archive_of_next_to_nothing_does_not_fill_the_memory(tmp_path: Path, suffix: str) -> None:
+    size = 1 << 26
+    (source,) = resolve([write(tmp_path / f"bot.jsonl{suffix}", PACKERS[suffix](bytes(size)))])
+    tracemalloc.start()
+    try:
+        with open_bytes(source) as stream:
+            assert stream.read(10) == bytes(10)
+            found = 10
+            while chunk := stream.read(1 << 16):
+                found += len(chunk)
+        assert found == size
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
 
 
 # --- which files ----------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from typing import BinaryIO, cast
 from turnwise.errors import TurnwiseError
 
 BUFFER = 1 << 16
+# Four bytes of Zstandard may stand for 128 KiB, and a piece is unpacked at once: into 8 MiB at most.
+ZSTD_PIECE = 1 << 8
 ARCHIVES = (".gz", ".xz", ".zst")
 FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 READABLE = ".jsonl, .json, .csv, .tsv or .parquet, also as .gz, .xz or .zst"
@@ -166,7 +168,7 @@ class _ZstdFile(io.RawIOBase):
             raise TurnwiseError("reading .zst needs the package zstandard: pip install zstandard") from None
         self._stream, self._error = stream, zstandard.ZstdError
         self._start = zstandard.ZstdDecompressor().decompressobj
-        self._frame, self._ready = self._start(), b""
+        self._frame, self._ready = self._start(), memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -174,14 +176,14 @@ class _ZstdFile(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while not self._ready:
             if self._frame.eof:
-                packed = self._frame.unused_data or self._stream.read(BUFFER)
+                packed = self._frame.unused_data or self._stream.read(ZSTD_PIECE)
                 if not packed:
                     return 0
                 self._frame = self._start()
-            elif not (packed := self._stream.read(BUFFER)):
+            elif not (packed := self._stream.read(ZSTD_PIECE)):
                 raise EOFError("it ends too early")
             try:
-                self._ready = self._frame.decompress(packed)
+                self._ready = memoryview(self._frame.decompress(packed))
             except self._error as problem:
                 raise EOFError(str(problem)) from None
         size = min(len(buffer), len(self._ready))
