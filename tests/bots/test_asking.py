@@ -148,6 +148,23 @@ def test_unrelated_groups_share_no_context_and_no_dialogue() -> None:
     assert len(used) == len(set(used))
 
 
+def test_a_full_group_looks_no_further() -> None:
+    looked_up = []
+
+    class Home(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            looked_up.append(self)
+            return super().__hash__()
+
+    examples = [Example(f"r{i}", (f"context {i}",), dialogue_id=Home(f"d{i}")) for i in range(200)]
+    groups = unrelated_groups(examples, 4, seed=1)
+    assert [len(group) for group in groups] == [4] * 50
+    # Each of a group's contexts against those before it.
+    assert len(looked_up) == 50 * (4 + 0 + 1 + 2 + 3)
+
+
 def test_the_baseline_of_answered_rows_is_scored_as_it_is(tmp_path: Path) -> None:
     out = tmp_path / "baseline.jsonl"
     augment(ROWS, "baseline", variants=1, out=out)

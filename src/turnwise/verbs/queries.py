@@ -168,8 +168,10 @@ def unrelated_groups(examples: Sequence[Example], size: int, seed: int) -> list[
         members: list[list[Example]] = []
         for of_context in waiting:
             homes = {member[0].dialogue_id for member in members}
-            if len(members) < size and (of_context[0].dialogue_id is None or of_context[0].dialogue_id not in homes):
+            if of_context[0].dialogue_id is None or of_context[0].dialogue_id not in homes:
                 members.append(of_context)
+            if len(members) == size:
+                break
         if len(members) < size:
             break
         taken = {id(member) for member in members}
