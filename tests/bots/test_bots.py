@@ -295,6 +295,22 @@ def test_tfidf_finds_the_closest_query_but_never_the_true_response() -> None:
         bot.reply(Prompt(("x",), hidden=tuple(pair.response for pair in PAIRS)))
 
 
+def test_how_responses_are_spelt_is_looked_at_once() -> None:
+    spelt_out = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def lower(self) -> str:
+            spelt_out.append(self)
+            return super().lower()
+
+    bot = TfIdfBot([Pair(pair.query, Counted(pair.response)) for pair in PAIRS])
+    for _ in range(5):
+        assert bot.reply(Prompt(("do you like dogs?",), hidden=("no, i love cats",))) == "yes, I play the piano"
+    assert len(spelt_out) == len(PAIRS)
+
+
 def test_the_dual_encoder_compares_context_and_response(toy) -> None:
     bot = DualEncoderBot(PAIRS, toy.ask)
     context = ("hello", "do you play the piano")

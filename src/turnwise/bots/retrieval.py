@@ -30,21 +30,27 @@ class Pair:
     response: str
 
 
-def _allowed(pairs: Sequence[Pair], prompt: Prompt) -> npt.NDArray[np.bool_]:
-    """Which responses may be given: not those that are known to be true here, however they are spelt."""
-    hidden = {_plain(text) for text in prompt.hidden}
-    return np.array([_plain(pair.response) not in hidden for pair in pairs], dtype=np.bool_)
-
-
 def _plain(text: str) -> str:
     return "".join(character for character in text.lower() if character.isalnum())
 
 
-def _best(scores: npt.NDArray[np.floating], pairs: Sequence[Pair], prompt: Prompt) -> str:
-    allowed = _allowed(pairs, prompt)
-    if not allowed.any():
-        raise TurnwiseError("the bot's corpus has no response but the true one; give it another with corpus=FILE")
-    return pairs[int(np.where(allowed, scores, -np.inf).argmax())].response
+class _Responses:
+    """What may be answered; where each response is, however it is spelt, is found out once and not at every prompt."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self._pairs = pairs
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, pair in enumerate(pairs):
+            self._places[_plain(pair.response)].append(place)
+
+    def best(self, scores: npt.NDArray[np.floating], prompt: Prompt) -> str:
+        """The response with the highest score that is not known to be true here."""
+        allowed = np.ones(len(self._pairs), dtype=np.bool_)
+        for text in prompt.hidden:
+            allowed[self._places.get(_plain(text), [])] = False
+        if not allowed.any():
+            raise TurnwiseError("the bot's corpus has no response but the true one; give it another with corpus=FILE")
+        return self._pairs[int(np.where(allowed, scores, -np.inf).argmax())].response
 
 
 class TfIdfBot:
@@ -54,6 +60,7 @@ class TfIdfBot:
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._pairs = _checked(pairs)
+        self._responses = _Responses(pairs)
         self._tfidf = TfIdf(pair.query for pair in pairs)
         self._places: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for place, pair in enumerate(pairs):
@@ -66,7 +73,7 @@ class TfIdfBot:
         for word, weight in self._tfidf.vector(prompt.context[-1]).items():
             for place, other in self._places.get(word, ()):
                 scores[place] += weight * other
-        return _best(scores, self._pairs, prompt)
+        return self._responses.best(scores, prompt)
 
     def close(self) -> None:
         """See `Bot`; there is nothing to give back."""
@@ -79,6 +86,7 @@ class DualEncoderBot:
 
     def __init__(self, pairs: Sequence[Pair], ask: Ask) -> None:
         self._pairs, self._ask = _checked(pairs), ask
+        self._responses = _Responses(pairs)
         self._vectors: npt.NDArray[np.float64] | None = None
 
     def _embed(self, texts: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -93,7 +101,7 @@ class DualEncoderBot:
         if self._vectors is None:
             self._vectors = self._embed([pair.response for pair in self._pairs])
         (asked,) = self._embed([" ".join(prompt.context[-TURNS:])])
-        return _best(self._vectors @ asked, self._pairs, prompt)
+        return self._responses.best(self._vectors @ asked, prompt)
 
     def close(self) -> None:
         """See `Bot`; there is nothing to give back."""
