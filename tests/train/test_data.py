@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 from collections import Counter
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from turnwise.errors import TurnwiseError
+from turnwise.io.read import read_rows
 from turnwise.train import contradictions, decontaminate, dialogues, facts, inputs, negatives, sampling
 from turnwise.train.dialogues import Dialogue, Turn
 
@@ -83,6 +85,74 @@ def test_decontamination_removes_and_names_overlaps(tmp_path: Path) -> None:
     assert report.removed[0].utterance == "do you know where the station is?"
     assert "removed 2 of 43" in report.summary()
     assert not any(decontaminate.fingerprint(t.text) in prints for d in clean for t in d.turns)
+
+
+LEAKED = "Do you know where the station is?"
+
+
+def rated_in(folder: Path, form: str) -> Path:
+    """An evaluation file in which the leaked utterance stands in the context."""
+    native = {"context": ["Hi!", LEAKED], "response": "No, sorry.", "references": None}
+    release = {"src": LEAKED, "refs": ["Over there."], "hyps": ["No."], "human_scores": [[3.0]]}
+    parts = [{"role": "user", "content": [{"type": "text", "text": LEAKED}]}, {"role": "assistant", "content": "No."}]
+    contents = {
+        "string.jsonl": json.dumps({**native, "context": LEAKED}),
+        "lines.jsonl": json.dumps({**native, "context": f"Hi!\n{LEAKED}"}),
+        "list.json": json.dumps([native, native], indent=1),
+        "table.csv": f"context,response\n{LEAKED},No.",
+        "fbd.json": json.dumps([release]),
+        "chat.jsonl": json.dumps({"messages": parts}),
+        "dialogues.jsonl": json.dumps({"turns": [{"text": LEAKED}]}),
+        "packed.jsonl.gz": json.dumps(native),
+    }
+    file = folder / form
+    file.write_bytes(gzip.compress(contents[form].encode()) if form.endswith(".gz") else contents[form].encode())
+    return file
+
+
+@pytest.mark.parametrize(
+    "form",
+    "string.jsonl lines.jsonl list.json table.csv fbd.json chat.jsonl dialogues.jsonl packed.jsonl.gz".split(),
+)
+def test_an_utterance_is_found_in_every_form_that_scoring_reads(tmp_path: Path, form: str) -> None:
+    prints = decontaminate.evaluation_fingerprints([rated_in(tmp_path, form)])
+    clean, report = decontaminate.decontaminate([talk("leak", "hello", LEAKED), *POOL], prints)
+    assert clean == POOL
+    assert [removal.utterance for removal in report.removed] == [LEAKED]
+
+
+def test_release_files_are_read_as_scoring_reads_them(data_dir: Path) -> None:
+    for file in sorted((data_dir / "formats").iterdir()):
+        prints = decontaminate.evaluation_fingerprints([file])
+        read = [row.example for row in read_rows([file]) if row.example]
+        said = [text for example in read for text in (*example.context, example.response, *example.references)]
+        assert read
+        assert {mark for text in said if (mark := decontaminate.fingerprint(text))} <= prints
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"response": "No, sorry."}', "no utterance of 6 words or more"),
+        ("", "no utterance of 6 words or more"),
+        ('{"text": "Do you know where the station is?"}', "no utterance of 6 words or more"),
+        ('{"response": "Do you know where the station is?"}\n{"respon', "rated.jsonl:2: json: "),
+    ],
+)
+def test_evaluation_files_that_would_let_everything_pass_are_refused(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "rated.jsonl").write_text(content)
+    with pytest.raises(TurnwiseError, match=said):
+        decontaminate.evaluation_fingerprints([tmp_path / "rated.jsonl"])
+
+
+@pytest.mark.parametrize("bad", [b'{"turns', b"[1]", b'{"premise": "a"}', b"\xff\xfe"])
+def test_a_bad_line_to_be_cleaned_is_named_and_no_half_file_is_left(tmp_path: Path, bad: bytes) -> None:
+    chats = tmp_path / "chats.jsonl"
+    chats.write_bytes(b'{"turns": [{"text": "Hi!"}]}\n' + bad)
+    with pytest.raises(TurnwiseError, match=r"chats\.jsonl") as problem:
+        list(decontaminate.clean_files([chats], [rated_in(tmp_path, "string.jsonl")], tmp_path / "clean"))
+    assert "\n" not in str(problem.value)
+    assert not (tmp_path / "clean" / "chats.jsonl").exists()
 
 
 def test_training_data_is_free_of_rated_dialogues_after_the_step(data_dir: Path) -> None:

@@ -140,7 +140,7 @@ def decontaminate_files(
     evaluation: Annotated[list[Path], typer.Option(help="Rated or test files that must not be trained on.")],
     out: Annotated[Path, typer.Option(help="Folder for the cleaned files.")],
 ) -> None:
-    """Remove dialogues that evaluation files share, and say which. Six words of one utterance suffice."""
+    """Remove dialogues that share a whole utterance of six or more words with evaluation files, and say which."""
     from turnwise.cli import show
     from turnwise.train.decontaminate import clean_files
 

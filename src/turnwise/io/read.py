@@ -55,6 +55,11 @@ def read_rows(
     return _finish(_native(object_records(sources), PYTHON, chosen, renamed), PYTHON)
 
 
+def read_unchecked(path: str | Path) -> Iterator[tuple[str, Records]]:
+    """The files that a path, folder or glob stands for, each with its native rows as they stand, scorable or not."""
+    return ((source.file, _records(source, None, {})) for source in resolve([path]))
+
+
 def describe(row: Row) -> str:
     """`file:line: field: problem; remedy` of a faulty row, in one line."""
     return f"{row.file}:{row.line}: {row.error or 'nothing is wrong'}"
@@ -77,12 +82,18 @@ def corpus_exclusions(corpus: str) -> tuple[str, ...]:
 def _read_file(
     source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0
 ) -> Iterator[Row]:
+    return _finish(_records(source, corpus, mapping, lines_before), source)
+
+
+def _records(
+    source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0
+) -> Records:
     if source.format == ".parquet":
         _refuse(corpus, source)
-        yield from _finish(parquet_records(source, mapping), source)
+        yield from parquet_records(source, mapping)
         return
     with open_bytes(source) as stream:
-        yield from _finish(_file_records(stream, source, corpus, mapping, lines_before), source)
+        yield from _file_records(stream, source, corpus, mapping, lines_before)
 
 
 def _refuse(corpus: Corpus | None, source: Source) -> None:

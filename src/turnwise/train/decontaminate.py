@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from turnwise.errors import TurnwiseError
+from turnwise.io.problem import Records
+from turnwise.io.read import read_unchecked
 from turnwise.train.dialogues import Dialogue, lines_of
 
 SHORTEST_MATCH = 6
+SPOKEN = ("context", "response", "references", "reference", "turns", "messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +61,49 @@ def fingerprint(utterance: str) -> str | None:
 
 
 def evaluation_fingerprints(paths: Iterable[str | Path]) -> set[str]:
-    """Fingerprints of every utterance in the files: rated examples, chat messages or dialogues."""
+    """Fingerprints of every utterance in the files: whatever `score` reads, or dialogues."""
     prints: set[str] = set()
-    for path in map(Path, paths):
-        for _, line in lines_of(path):
-            prints.update(filter(None, map(fingerprint, utterances(json.loads(line)))))
+    for path in paths:
+        for file, records in read_unchecked(path):
+            found = {mark for said in _said(file, records) if (mark := fingerprint(said))}
+            # Nothing can overlap with such a file, so what it should keep out of training would pass.
+            if not found:
+                raise TurnwiseError(
+                    f"{file}: no utterance of {SHORTEST_MATCH} words or more was found in it; "
+                    "give evaluation data in a form that 'turnwise list formats' names, or dialogues with turns"
+                )
+            prints |= found
     return prints
 
 
-def utterances(item: dict[str, Any]) -> list[str]:
-    """Everything that was said in one line of a file, in whichever of the known forms."""
-    said = [*item.get("context", []), item.get("response"), *item.get("references", [])]
-    said.append(item.get("reference"))
-    said += [turn.get("text") for turn in item.get("turns", [])]
-    said += [message.get("content") for message in item.get("messages", [])]
-    return [text for text in said if isinstance(text, str)]
+def _said(file: str, records: Records) -> Iterator[str]:
+    for line, record in records:
+        if not isinstance(record, Mapping):
+            raise TurnwiseError(f"{file}:{line}: {record}")
+        yield from utterances(record)
+
+
+def utterances(item: Mapping[str, Any]) -> list[str]:
+    """Everything that was said in one line of a file, in whichever of the known forms.
+
+    >>> utterances({"context": "Hi!\\nTea?", "response": "Yes.", "references": None})
+    ['Hi!', 'Tea?', 'Hi!\\nTea?', 'Yes.']
+    """
+    context = item.get("context")
+    # One string may hold the whole context, a turn a line.
+    lines = context.split("\n") if isinstance(context, str) else []
+    return lines + [text for field in SPOKEN for text in _texts(item.get(field))]
+
+
+def _texts(value: object) -> list[str]:
+    """The texts in a value: itself, those of a list, or what a turn or message holds."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [*_texts(value.get("text")), *_texts(value.get("content"))]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return []
 
 
 def clean_files(files: Sequence[Path], evaluation: Iterable[str | Path], out: Path) -> Iterator[tuple[Path, Report]]:
@@ -85,9 +116,10 @@ def clean_files(files: Sequence[Path], evaluation: Iterable[str | Path], out: Pa
             raise TurnwiseError(f"{target}: exists already; give another folder or remove it")
         seen, removed = 0, []
         write = lzma.open if file.suffix == ".xz" else open
-        with write(target, "wt", encoding="utf-8") as kept:
+        partial = target.with_name(f"{target.name}.partial")
+        with write(partial, "wt", encoding="utf-8") as kept:
             for number, line in lines_of(file):
-                item = json.loads(line)
+                item = _item(line, f"{file}:{number}")
                 seen += 1
                 shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
                 if shared is None:
@@ -95,7 +127,18 @@ def clean_files(files: Sequence[Path], evaluation: Iterable[str | Path], out: Pa
                 else:
                     corpus = file.name.split(".")[0]
                     removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
+        partial.replace(target)
         yield target, Report(seen, tuple(removed))
+
+
+def _item(line: str, where: str) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise TurnwiseError(f"{where}: not JSON ({problem}); write one dialogue a line") from None
+    if not isinstance(item, dict) or not any(field in item for field in SPOKEN):
+        raise TurnwiseError(f'{where}: not a dialogue; expected {{"turns": [{{"text": ...}}]}}')
+    return item
 
 
 def decontaminate(dialogues: Sequence[Dialogue], prints: set[str]) -> tuple[list[Dialogue], Report]:

@@ -59,9 +59,12 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         raise TurnwiseError(f"{path}: no such file; give .jsonl or .jsonl.xz files")
     open_text = lzma.open if path.suffix == ".xz" else open
     with open_text(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield number, line
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, line
+        except (UnicodeDecodeError, EOFError, lzma.LZMAError) as problem:
+            raise TurnwiseError(f"{path}: cannot be read ({problem}); give .jsonl or .jsonl.xz in UTF-8") from None
 
 
 def _parse(line: str, corpus: str, where: str) -> Dialogue:
