@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 
-def turnwise(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def turnwise(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
 
 
 def test_a_sound_pack_is_verified_and_described(small_pack: Path) -> None:
@@ -22,6 +23,14 @@ def test_a_sound_pack_is_verified_and_described(small_pack: Path) -> None:
     card = turnwise("pack", "card", small_pack)
     assert card.stdout.startswith("# ")
     assert "Licence of the pack" in card.stdout
+
+
+def test_models_leave_nothing_in_the_home_of_their_user(small_pack: Path, tmp_path: Path) -> None:
+    hidden = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    home = {name: value for name, value in os.environ.items() if name not in hidden} | {"HOME": str(tmp_path)}
+    verified = turnwise("pack", "verify", small_pack, environment=home)
+    assert verified.returncode == 0, verified.stderr
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_a_damaged_pack_is_refused_in_one_line(small_pack: Path, tmp_path: Path) -> None:
