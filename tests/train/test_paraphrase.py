@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.train.paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms
+from turnwise.train.paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms, open_marian
 
 
 def test_synonyms_change_words_and_leave_what_has_none() -> None:
@@ -55,3 +55,17 @@ def test_models_that_are_not_there_are_named(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     with pytest.raises(TurnwiseError, match="nowhere"):
         BackTranslation((tmp_path / "nowhere", tmp_path / "nowhere"))
+
+
+def test_pickled_translation_models_are_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 8)
+    config = transformers.MarianConfig(
+        vocab_size=4, encoder_layers=1, decoder_layers=1, encoder_attention_heads=1, decoder_attention_heads=1,
+        pad_token_id=3, decoder_start_token_id=3, **sizes,
+    )  # fmt: skip
+    config.save_pretrained(tmp_path)
+    torch.save(transformers.MarianMTModel(config).state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(TurnwiseError, match=r"no file named model\.safetensors"):
+        open_marian(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
+
+from safetensors.torch import load_file  # noqa: E402
 
 from turnwise import train  # noqa: E402
 from turnwise.errors import TurnwiseError  # noqa: E402
@@ -39,8 +42,6 @@ def run(room: Path, objective: str, out: str, base: str, **options: Any) -> dict
 
 
 def weights(room: Path, out: str) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
     return load_file(room / out / "model.safetensors")
 
 
@@ -296,3 +297,13 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
 def test_what_cannot_be_trained_is_refused(room: Path, objective: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(TurnwiseError, match=words):
         run(room, objective, "no", "bert", **options)
+
+
+@pytest.mark.parametrize(("objective", "base"), [("mlm", "bert"), ("vup", "bert"), ("clm", "llama")])
+def test_pickled_weights_are_refused(room: Path, tmp_path: Path, objective: str, base: str) -> None:
+    shutil.copytree(room / base, tmp_path / base)
+    torch.save(load_file(tmp_path / base / "model.safetensors"), tmp_path / base / "pytorch_model.bin")
+    (tmp_path / base / "model.safetensors").unlink()
+    with pytest.raises(TurnwiseError, match="pickled weights are refused") as problem:
+        train.run(objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **SMALL)
+    assert "\n" not in str(problem.value)

@@ -14,6 +14,7 @@ from torch.nn.utils import parametrize
 from transformers import LlamaForCausalLM
 
 from turnwise.text.inputs import SEPARATOR, restyled, spaced
+from turnwise.train.checkpoint import open_network, save_model, write_json
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED, pad
@@ -37,11 +38,9 @@ def spellings(dialogues: Sequence[Dialogue]) -> Iterator[str]:
 
 def smaller_vocabulary(base: Path, out: Path, texts: Iterable[str], size: int) -> None:
     """Write a copy of the model whose vocabulary holds only the tokens that these texts need most."""
-    from turnwise.train.checkpoint import save_model, write_json
-
     old = json.loads((base / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer, kept = prune(old, count_tokens(base / "tokenizer.json", texts), size)
-    model = LlamaForCausalLM.from_pretrained(base, dtype=torch.float16)
+    model = open_network(LlamaForCausalLM, base, dtype=torch.float16)
     weights = dict(model.state_dict())
     weights.pop("lm_head.weight", None)
     weights["model.embed_tokens.weight"] = weights["model.embed_tokens.weight"][torch.tensor(kept)]
@@ -53,7 +52,7 @@ def smaller_vocabulary(base: Path, out: Path, texts: Iterable[str], size: int) -
 
 def load(folder: Path, keep_layers: int | None = None, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
     """The model in a folder, with only some of its layers if asked."""
-    model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
+    model = open_network(LlamaForCausalLM, folder, dtype=dtype)
     if keep_layers is not None and keep_layers < len(model.model.layers):
         kept = [model.model.layers[i] for i in spread(len(model.model.layers), keep_layers)]
         for place, layer in enumerate(kept):

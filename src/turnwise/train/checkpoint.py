@@ -22,15 +22,18 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from transformers import PreTrainedModel
 
     Tensors = dict[str, torch.Tensor]
+
+Network = TypeVar("Network", bound="PreTrainedModel")
 
 WEIGHTS, HEADS, HEADS_LAYOUT, CARD = "model.safetensors", "heads.safetensors", "heads.json", "card.json"
 
@@ -60,6 +63,18 @@ def read_tensors(path: Path) -> Tensors:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise TurnwiseError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def open_network(kind: type[Network], folder: Path, **options: Any) -> Network:
+    """The transformers model in a folder, from safetensors alone: unpickling weights would run what is in them."""
+    try:
+        return kind.from_pretrained(folder, use_safetensors=True, **options)
+    except (OSError, ValueError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise TurnwiseError(
+            f"{folder}: no safetensors weights that can be opened ({reason}); "
+            "pickled weights are refused: save the model again with a new transformers"
+        ) from None
 
 
 def save_model(folder: Path, weights: Tensors, config: dict[str, Any], tokenizer: Path) -> None:

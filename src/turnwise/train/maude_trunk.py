@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from turnwise.models.protocols import Floats
 from turnwise.models.tokens import Tokens
 from turnwise.models.utterances import Reading
+from turnwise.train.checkpoint import open_network
 from turnwise.train.utterances import Encode
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Trunk(nn.Module):
         """
         from transformers import BertModel
 
-        bert = BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32)
+        bert = open_network(BertModel, folder, add_pooling_layer=False, dtype=torch.float32)
         bert.embeddings.word_embeddings.weight.requires_grad_(False)
         if min(reading.layers) >= 0:
             bert.encoder.layer = bert.encoder.layer[: max(reading.layers)]

@@ -76,8 +76,8 @@ class MaskedLanguageModel(nn.Module):
 def trunk_of(folder: Path, dtype: torch.dtype = torch.float32) -> BertModel | LlamaModel:
     """The bare trunk of the model in a folder: BERT's, a masked language model's or a causal one's."""
     if is_causal(folder):
-        return LlamaModel.from_pretrained(folder, dtype=dtype, use_cache=False)
-    return BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=dtype)
+        return checkpoint.open_network(LlamaModel, folder, dtype=dtype, use_cache=False)
+    return checkpoint.open_network(BertModel, folder, add_pooling_layer=False, dtype=dtype)
 
 
 def is_causal(folder: Path) -> bool:
@@ -143,7 +143,7 @@ def load_classifier(folder: Path, dtype: torch.dtype = torch.float32) -> Classif
 
 def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
     """A masked language model over the BERT model in a folder; a head that is missing there starts afresh."""
-    model = BertForMaskedLM.from_pretrained(base, dtype=torch.float32)
+    model = checkpoint.open_network(BertForMaskedLM, base, dtype=torch.float32)
     model.tie_weights()
     _freeze(model.bert, freeze_words)
     return MaskedLanguageModel(model)

@@ -119,8 +119,8 @@ def open_marian(model: str | Path) -> tuple[Any, Any]:
     except ImportError:
         raise TurnwiseError("back-translation needs torch; pip install 'turnwise[torch]'") from None
     try:
-        network: Any = MarianMTModel.from_pretrained(model)
+        network: Any = MarianMTModel.from_pretrained(model, use_safetensors=True)
         return AutoTokenizer.from_pretrained(model), network.train(False)
     except (OSError, ValueError, ImportError) as problem:
         reason = str(problem).strip().splitlines()[0]
-        raise TurnwiseError(f"{model}: not a MarianMT model that can be opened ({reason})") from None
+        raise TurnwiseError(f"{model}: not a MarianMT model in safetensors that opens ({reason})") from None

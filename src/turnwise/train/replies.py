@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from turnwise.text.inputs import CONTEXT_TOKENS, CONTEXT_TURNS, restyled
+from turnwise.train.checkpoint import open_network
 from turnwise.train.dialogues import lines_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Replier:
         from transformers import LlamaForCausalLM
 
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
-        model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
+        model: Any = open_network(LlamaForCausalLM, folder, dtype=dtype)
         self._model: Any = model.to(device).eval()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._start = int(self._model.config.bos_token_id)
