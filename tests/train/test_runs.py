@@ -307,3 +307,20 @@ def test_pickled_weights_are_refused(room: Path, tmp_path: Path, objective: str,
     with pytest.raises(TurnwiseError, match="pickled weights are refused") as problem:
         train.run(objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **SMALL)
     assert "\n" not in str(problem.value)
+
+
+def test_contexts_are_cut_to_the_positions_of_the_model(tmp_path: Path) -> None:
+    base = tiny.bert(tmp_path / "bert", positions=100)
+    lines = [
+        json.dumps({"turns": [{"speaker": "AB"[i % 2], "text": f"tea {n} {i} , yes " * 40} for i in range(6)]})
+        for n in range(40)
+    ]
+    (tmp_path / "long.jsonl").write_text("\n".join(lines))
+    asked: dict[str, Any] = {"data": [tmp_path / "long.jsonl"], "base": base, **SMALL}
+    card = train.run("mlm", out=tmp_path / "mlm", **asked)
+    assert card["options"]["context_tokens"] == 100 - 64 - 3
+    train.run("nup", out=tmp_path / "nup", **asked)
+    assert json.loads((tmp_path / "nup" / "heads.json").read_text())["first_tokens"] == 100 - 64 - 3
+    for lengths in ({"context_tokens": 50}, {"response_tokens": 97}):
+        with pytest.raises(TurnwiseError, match="too few positions"):
+            train.run("nup", out=tmp_path / "no", **asked, **lengths)

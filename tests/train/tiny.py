@@ -33,7 +33,7 @@ def dialogues(path: Path, count: int = 60, seed: int = 0) -> Path:
     return path
 
 
-def bert(folder: Path) -> Path:
+def bert(folder: Path, positions: int = 512) -> Path:
     """A random BERT with a WordPiece vocabulary of letters and words."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import BertConfig, BertModel
@@ -47,7 +47,12 @@ def bert(folder: Path) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=positions,
     )
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))

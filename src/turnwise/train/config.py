@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,8 @@ from turnwise.train.negatives import Mix
 CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
 OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
+# [CLS] before a pair of texts, and [SEP] after each.
+MARKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ class Config:
             objective=objective, data=tuple(Path(path) for path in data), out=Path(out), base=Path(base), **options
         )
         config.check()
-        return config
+        return config._fitted("context_tokens" in options)
 
     def check(self) -> None:
         """Refuse what cannot be trained, in one line."""
@@ -99,6 +103,22 @@ class Config:
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         if not (self.base / "config.json").is_file():
             raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
+        if self.teacher and not (self.teacher / "config.json").is_file():
+            raise TurnwiseError(f"{self.teacher}: no config.json; the teacher must be a folder of 'turnwise train'")
+
+    def _fitted(self, asked: bool) -> Config:
+        """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""
+        models = [folder for folder in (self.base, self.teacher) if folder]
+        room = min(map(_positions, models)) - self.response_tokens - MARKS
+        if room >= self.context_tokens:
+            return self
+        if asked or room < 1:
+            lengths = f"{self.context_tokens} tokens of context and {self.response_tokens} of response"
+            raise TurnwiseError(
+                f"{' or '.join(map(str, models))}: too few positions for {lengths}; "
+                "give smaller context_tokens and response_tokens in the file of --options"
+            )
+        return dataclasses.replace(self, context_tokens=int(room))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -119,3 +139,12 @@ class Config:
             elif isinstance(value, tuple):
                 plain[key] = [item.name if isinstance(item, Path) else item for item in value]
         return plain
+
+
+def _positions(folder: Path) -> float:
+    """How many tokens the model in a folder can tell apart by their places; no end to them where places are rotated."""
+    try:
+        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return math.inf if described["model_type"] == "llama" else int(described.get("max_position_embeddings", 512))
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise TurnwiseError(f"{folder / 'config.json'}: not the configuration of a model ({problem})") from None
