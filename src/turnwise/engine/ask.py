@@ -14,14 +14,20 @@ if TYPE_CHECKING:
     from turnwise.engine.cache import Cache
     from turnwise.metrics.base import Metric
 
+_State = tuple[tuple[str, int, int], ...]
+_open: dict[tuple[str | Path | None, str], tuple[_State, ModelSource]] = {}
+
 
 def asker(models: str | Path | None = None, device: str = "auto", cache: str | Path | None = None) -> Ask:
     """A function that answers requests with a pack or named models; nothing is loaded before it is called."""
 
+    # Held from the first question on: a run must not change its models half-way.
+    source = once(lambda: _models(models, device))
+
     def ask(requests: Iterable[Request]) -> Mapping[Request, Answer]:
         from turnwise.engine.run import answer_requests
 
-        return answer_requests(requests, _models(models, device), cache=_cache(cache))
+        return answer_requests(requests, source(), cache=_cache(cache))
 
     return ask
 
@@ -35,11 +41,25 @@ def answering(models: str | Path | None, metrics: Mapping[str, Metric]) -> dict[
     return {key: source.label(roles) for key, roles in asking.items()}
 
 
-@once
 def _models(where: str | Path | None, device: str) -> ModelSource:
-    from turnwise.models.pack import load_models
+    """Models that stay open between runs, until their files are written anew."""
+    state = _state(where)
+    known, models = _open.get((where, device), (None, None))
+    if models is None or known != state:
+        from turnwise.models.pack import load_models
 
-    return load_models(where, device)
+        models = load_models(where, device)
+        _open[where, device] = state, models
+    return models
+
+
+def _state(where: str | Path | None) -> _State:
+    """Which files a folder of models holds, and when each was written."""
+    folder = None if where is None else Path(where)
+    if folder is None or not folder.is_dir():
+        return ()
+    found = ((file, file.stat()) for file in (*folder.glob("*"), *folder.glob("*/*")) if file.is_file())
+    return tuple(sorted((str(file), facts.st_mtime_ns, facts.st_size) for file, facts in found))
 
 
 @once
