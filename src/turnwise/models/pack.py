@@ -209,7 +209,8 @@ def load_pack(where: str | Path | None = None) -> Pack:
         raise TurnwiseError("no pack of models is bundled with this version; give --models a pack's folder, or 'paper'")
     if name not in bundled:
         offered = ", ".join([*bundled, "paper"])
-        raise TurnwiseError(f"no pack '{name}': give a folder with a {MANIFEST}, or one of: {offered}")
+        folders = f"a folder with a {MANIFEST}, or, to score with, one of checkpoints or of transformers models"
+        raise TurnwiseError(f"no pack '{name}': give {folders}, or one of: {offered}")
     return Pack(bundled[name])
 
 
@@ -221,7 +222,7 @@ def offered_roles(where: str | Path | None = None) -> frozenset[str]:
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
-    """What `--models` means: a pack, a folder of checkpoints, or `paper` for the models that the papers used."""
+    """What `--models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
     if where == "paper":
         from turnwise.models.paper import PaperModels
 

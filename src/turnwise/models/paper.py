@@ -60,13 +60,16 @@ class PaperModels:
 
     def label(self, roles: Iterable[str]) -> str:
         """The names of the models that answer for these roles."""
-        return "+".join(dict.fromkeys(PAPER[role].name for role in sorted(roles)))
+        return "+".join(dict.fromkeys(self._source(role).name for role in sorted(roles)))
+
+    def _source(self, role: str) -> Source:
+        if role not in PAPER:
+            raise TurnwiseError(f"--models paper has no model for '{role}'; it has: {', '.join(self.roles)}")
+        return PAPER[role]
 
     def model(self, role: str) -> Model:
         """The model of a role."""
-        source = PAPER.get(role)
-        if source is None:
-            raise TurnwiseError(f"--models paper has no model for '{role}'; it has: {', '.join(self.roles)}")
+        source = self._source(role)
         if not source.trained:
             raise TurnwiseError(
                 f"--models paper: '{role}' was {source.name} fine-tuned on dialogues, of which the hub has no copy; "
