@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.pack import Pack
 from turnwise.reproduce.cells import Table
 from turnwise.reproduce.published import COLLECTION, everything
-from turnwise.reproduce.room import Room
+from turnwise.reproduce.room import Room, program_files
 from turnwise.reproduce.run import MODULES, Reproduced, papers, reproduce
 
 
@@ -121,6 +122,23 @@ def test_another_seed_is_another_run(mini_data: Path, toy_pack: Pack, tmp_path: 
     assert first == same != other
 
 
+def test_numbers_depend_on_the_tables_of_the_program_and_on_trained_weights(
+    mini_data: Path, checkpoints: dict[str, Path], tmp_path: Path
+) -> None:
+    package = Path(tw.__file__).parent
+    named = {str(file.relative_to(package)) for file in program_files(package)}
+    assert {"reproduce/room.py", "reproduce/published.csv", "metrics/constants.json"} <= named
+    assert "text/wordnet/index.txt.xz" in named
+    assert not any("packs" in name or name.endswith(".pyc") for name in named)
+    folder = tmp_path / "models" / "encoder"
+    shutil.copytree(checkpoints["encoder"], folder)
+    before = Room(mini_data, tmp_path, str(folder.parent)).made_from
+    assert Room(mini_data, tmp_path, str(folder.parent)).made_from == before
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
+    assert Room(mini_data, tmp_path, str(folder.parent)).made_from != before
+
+
 def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TurnwiseError, match="'grade' cannot be reproduced; choose usr"):
         papers(["grade"])
@@ -129,3 +147,7 @@ def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path, monkeypatc
         command.reproduce("usr", None, tmp_path)
     with pytest.raises(TurnwiseError, match="no such folder"):
         command.reproduce("usr", tmp_path / "none", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TurnwiseError, match=r"no human/ or test/ .* in it"):
+        command.reproduce("usr", tmp_path / "empty", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -62,6 +62,8 @@ def reproduce(
 
 
 def _data_folder(given: Path | None) -> Path:
+    from turnwise.reproduce.room import ROOMS
+
     named = given if given is not None else Path(os.environ[DATA]) if os.environ.get(DATA) else None
     if named is None:
         raise TurnwiseError(
@@ -69,4 +71,7 @@ def _data_folder(given: Path | None) -> Path:
         )
     if not named.is_dir():
         raise TurnwiseError(f"{named}: no such folder; give --data DIR")
+    if not any((named / room).is_dir() for room in ROOMS):
+        rooms = " or ".join(f"{room}/" for room in ROOMS)
+        raise TurnwiseError(f"{named}: no {rooms} in it; 'turnwise data list' says what to fetch")
     return named

@@ -28,6 +28,8 @@ from turnwise.verbs.metaevaluate import MetaRow, metaevaluate
 Meta = dict[tuple[str, str, str], MetaRow]
 T = TypeVar("T")
 PAPER_MODELS = "paper"
+# The folders of the data.
+ROOMS = ("human", "test", "published", "see")
 PROBE = Example("Yes.", ("Hi!", "Tea?", "Is it?"), ("No.",), ("Tea is hot.",), group="g")
 
 
@@ -193,16 +195,22 @@ class Room:
         """A name for everything that determines the numbers: data, models, seed, and this program."""
         parts = [f"{self.models}", f"{self.seed}", f"{self.limit}"]
         source = load_models(self.models)
+        parts.append(source.label(source.roles))
         if (folder := getattr(source, "folder", None)) is not None:
             parts.append(_digest([Path(folder) / MANIFEST]))
-        parts.append(
-            _digest(sorted(path for room in ("human", "test", "published", "see") for path in self._files(room)))
-        )
-        parts.append(_digest(sorted(Path(__file__).parents[1].rglob("*.py"))))
+        parts.append(_digest(sorted(path for room in ROOMS for path in self._files(room))))
+        parts.append(_digest(program_files(Path(__file__).parents[1])))
         return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
 
     def _files(self, room: str) -> Iterable[Path]:
         return (path for path in (self.data / room).rglob("*") if path.is_file())
+
+
+def program_files(package: Path) -> list[Path]:
+    """The program and the tables that come with it; packs are known by their manifests."""
+    left_out = {"packs", "__pycache__"}
+    files = (file for file in package.rglob("*") if file.is_file())
+    return sorted(file for file in files if not left_out.intersection(file.relative_to(package).parts))
 
 
 def _rows_in(place: Path) -> list[MetaRow] | None:
