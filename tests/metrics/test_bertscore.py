@@ -243,7 +243,7 @@ def test_a_baseline_file_has_the_layer_and_is_named_in_the_signature(tmp_path: P
 
 
 def test_a_layer_that_is_not_there(toy: Toy) -> None:
-    with pytest.raises(TurnwiseError, match="layers 0 to 3"):
+    with pytest.raises(TurnwiseError, match=r"bertscore\[layer=7\]: the encoder has layers 0 to 3, and no layer 7"):
         toy.score("bertscore[layer=7]", examples(ROWS)[0])
 
 

@@ -12,6 +12,7 @@ from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
 from turnwise.models.protocols import Answer, Request
+from turnwise.models.text_model import MissingLayer
 
 # All requests of a window are answered together: enough rows to fill batches of equal length, few enough for memory.
 WINDOW = 2048
@@ -51,7 +52,10 @@ def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], a
         for example, lacking in zip(examples, unmet, strict=True)
     ]
     wanted = [request for by_metric in requests for asked in by_metric.values() for request in asked]
-    answers = ask(wanted) if wanted else {}
+    try:
+        answers = ask(wanted) if wanted else {}
+    except MissingLayer as problem:
+        raise TurnwiseError(f"{_asking_for(problem.layer, requests)}: {problem}") from None
     return [
         {
             key: _judged(metric, example, [answers[request] for request in asked.get(key, ())])
@@ -61,6 +65,12 @@ def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], a
         }
         for example, lacking, asked in zip(examples, unmet, requests, strict=True)
     ]
+
+
+def _asking_for(layer: int, requests: Iterable[Mapping[str, Sequence[Request]]]) -> str:
+    """The metrics that ask for a layer."""
+    every = ((key, request) for by_metric in requests for key, asked in by_metric.items() for request in asked)
+    return ", ".join(dict.fromkeys(key for key, request in every if getattr(request, "layer", None) == layer))
 
 
 def _judged(metric: Metric, example: Example, answers: Sequence[Answer]) -> Score:

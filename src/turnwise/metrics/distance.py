@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -17,6 +18,8 @@ from turnwise.models.protocols import Embed, Request
 from turnwise.stats.arrays import FloatArray, IntArray
 from turnwise.text.inputs import SEPARATOR
 
+# Where a trunk is too small to have the layer before this.
+OR_LAST = " or last"
 CITE = "Xiang et al. 2021, Assessing Dialogue Systems with Distribution Distances"
 Vectors = NDArray[np.float32]
 
@@ -59,7 +62,7 @@ class Distance(Metric):
     """
 
     role: str = "nup-trunk"
-    layer: int = -4
+    layer: str = f"-4{OR_LAST}"
     pooling: Literal["mean", "cls", "max"] = "max"
     turns: str = "6"
     joined: Literal["separator", "space"] = "separator"
@@ -72,7 +75,7 @@ class Distance(Metric):
     roles: ClassVar[frozenset[str]] = frozenset({"nup-trunk"})
     _as_published: ClassVar[Mapping[str, object]] = {
         "role": "encoder",
-        "layer": -1,
+        "layer": "-1",
         "pooling": "cls",
         "turns": "all",
         "joined": "space",
@@ -80,6 +83,8 @@ class Distance(Metric):
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
+        if not re.fullmatch(rf"-?[0-9]+({OR_LAST})?", self.layer):
+            raise ValueError(f"option layer={self.layer}: write a whole number; -1 is the last layer")
         if self.most_references < 1:
             raise ValueError(f"option most_references={self.most_references}: write a whole number from 1 up")
         # The class speaks for the recommended form; this one may ask another model.
@@ -88,7 +93,9 @@ class Distance(Metric):
     def requests(self, example: Example) -> Sequence[Request]:
         context = (SEPARATOR if self.joined == "separator" else " ").join(last_turns(example.context, self.turns))
         texts = (example.response, *self._references(example))
-        return [Embed(context, text, self.pooling, self.layer, role=self.role) for text in texts]
+        number = int(self.layer.removesuffix(OR_LAST))
+        layer = (number, -1) if self.layer.endswith(OR_LAST) else number
+        return [Embed(context, text, self.pooling, layer, role=self.role) for text in texts]
 
     def _references(self, example: Example) -> Sequence[str]:
         """All references, or a sample that is the same in every run."""

@@ -42,13 +42,14 @@ WHOLE = Window()
 class Embed:
     """The vector of a text or a pair; `tokens` gives one vector per token, without the special ones.
 
-    `pieces` gives `Pieces`: the tokens themselves too, and those that the model's template adds.
+    `pieces` gives `Pieces`: the tokens themselves too, and those that the model's template adds. Of several layers the
+    first that the encoder has is read.
     """
 
     text: str
     pair: str | None = None
     pooling: Pooling = "mean"
-    layer: int = -1
+    layer: int | tuple[int, ...] = -1
     window: Window | None = None
     role: str = "encoder"
 
@@ -205,6 +206,10 @@ class Batch:
 
 class Encoder(Protocol):
     """Embeds text."""
+
+    @property
+    def layers(self) -> int:
+        """How many layers can be asked for, the embeddings of the words included."""
 
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """Hidden states (rows, tokens, width) of a layer, counted as Python counts: -1 is the last."""

@@ -49,7 +49,14 @@ class EncoderModel(TextModel):
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         ids = tuple(encoding.ids)
         places = tuple(i for i, token in enumerate(ids) if token not in self.tokens.special)
-        return [Row(ids, tuple(encoding.type_ids), places, group=request.layer)]
+        return [Row(ids, tuple(encoding.type_ids), places, group=self._layer(request.layer))]
+
+    def _layer(self, asked: int | tuple[int, ...]) -> int:
+        if isinstance(asked, int):
+            return asked
+        count = self.network.layers
+        # The embeddings of words, layer 0, know nothing of their neighbours: whoever offers a choice is not after them.
+        return next((layer for layer in asked if 0 < (layer if layer >= 0 else count + layer) < count), asked[-1])
 
     def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
         """The hidden states of each row, without padding."""

@@ -7,11 +7,28 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Floats, Row
 from turnwise.models.tokens import Tokens
 
 # Tokens of a batch: one core multiplies as fast as it can from about 128 on, and small batches waste least on padding.
 CPU_BUDGET = 256
+
+
+class MissingLayer(TurnwiseError):  # noqa: N818 - as its base, it names what is wrong
+    """An encoder was asked for a layer that it does not have."""
+
+    def __init__(self, layer: int, count: int) -> None:
+        super().__init__(
+            f"the encoder has layers 0 to {count - 1}, and no layer {layer}; write one of them, as layer=-1"
+        )
+        self.layer = layer
+
+
+def check_layer(layer: int, count: int) -> None:
+    """Refuse a layer that an encoder with so many does not have."""
+    if not -count <= layer < count:
+        raise MissingLayer(layer, count)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
+from turnwise.models.text_model import check_layer
 
 Later = Callable[[], Floats]
 # The vocabulary-sized head runs on so many places at a time, so that its logits fit into memory.
@@ -92,6 +93,11 @@ class TorchEncoder:
 
     module: Any
 
+    @property
+    def layers(self) -> int:
+        """See `Encoder`."""
+        return int(self.module.config.num_hidden_layers) + 1
+
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """See `Encoder`."""
         return self.begin_hidden(batch, layer)()
@@ -100,8 +106,7 @@ class TorchEncoder:
     def begin_hidden(self, batch: Batch, layer: int) -> Later:
         """`hidden`, begun."""
         states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
-        if not -len(states) <= layer < len(states):
-            raise TurnwiseError(f"this encoder has layers 0 to {len(states) - 1}; layer {layer} was asked for")
+        check_layer(layer, len(states))
         return _later(states[layer])
 
     @torch.inference_mode()

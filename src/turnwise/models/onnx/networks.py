@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Batch, Floats, Ints
-from turnwise.models.text_model import CPU_BUDGET
+from turnwise.models.text_model import CPU_BUDGET, check_layer
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -29,17 +30,24 @@ class OnnxEncoder:
     session: InferenceSession
     pool: ThreadPoolExecutor | None = None
 
+    @property
+    def layers(self) -> int:
+        """See `Encoder`."""
+        return len(self._outputs)
+
+    @cached_property
+    def _outputs(self) -> list[str]:
+        return [output.name for output in self.session.get_outputs() if output.name.startswith("layer_")]
+
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """See `Encoder`."""
         return self.hidden_layers(batch, [layer])[0]
 
     def hidden_layers(self, batch: Batch, wanted: Sequence[int]) -> list[Floats]:
         """The states of several layers, in one pass."""
-        layers = [output.name for output in self.session.get_outputs() if output.name.startswith("layer_")]
         for layer in wanted:
-            if not -len(layers) <= layer < len(layers):
-                raise TurnwiseError(f"this encoder has layers 0 to {len(layers) - 1}; layer {layer} was asked for")
-        names = [layers[layer] for layer in wanted]
+            check_layer(layer, self.layers)
+        names = [self._outputs[layer] for layer in wanted]
         if self.pool is None:
             states: list[Floats] = self.session.run(names, _inputs(batch))
             return states
