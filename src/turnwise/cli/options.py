@@ -60,7 +60,7 @@ Models = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|DIR",
-        help="A pack's name or folder, a folder of trained checkpoints, or 'paper' for the papers' own models; "
+        help="A pack's name or folder, a folder with transformers models, or 'paper' for the papers' own; "
         "the bundled pack when left out. A pack with @int8 behind it computes in whole numbers, which is faster.",
     ),
 ]
