@@ -104,9 +104,10 @@ def test_what_vup_and_nup_ask() -> None:
     assert asked("vup") == Classify(EXAMPLE.response, role="vup")
     assert asked("vup:released").window == Window(total=25)
     assert asked("nup") == Classify("Hello! [SEP] Do you like dogs?", EXAMPLE.response, role="nup")
-    assert asked("nup:released") == Classify("Hello! Do you like dogs?", EXAMPLE.response, Window(50, 25, 25), "nup")
+    window = Window(50, 25, 25, together=True)
+    assert asked("nup:released") == Classify("Hello! Do you like dogs?", EXAMPLE.response, window, "nup")
     assert asked("nup:paper").text == "Do you like dogs?"
-    assert asked("nup:released[context_length=100,response_length=25]").window == Window(125, 100, 25)
+    assert asked("nup:released[context_length=100,response_length=25]").window == Window(125, 100, 25, together=True)
     assert asked("empathy") == Classify(EXAMPLE.response, role="emotion")
     assert asked("empathy[turns=1]").text == "Do you like dogs?"
 

@@ -31,7 +31,7 @@ def asked(request: str, example: Example = EXAMPLE):
 
 def test_usr_mlm_released_reads_the_last_turn_and_judges_all_of_it() -> None:
     text = "do you like dogs ? _eos _go i love cats , do you ? _eos"
-    assert asked("usr-mlm:released") == MaskedLikelihood(text)
+    assert asked("usr-mlm:released") == MaskedLikelihood(text, window=Window(keep="last"))
 
 
 def test_usr_mlm_paper_is_the_negated_sum_over_the_response(toy: Toy) -> None:
@@ -51,6 +51,14 @@ def test_modes_of_usr_mlm_differ_as_specified(toy: Toy) -> None:
     assert toy.score("usr-mlm:paper", EXAMPLE).value == pytest.approx(-7 * response.value)
     everything = toy.score("usr-mlm:released[turns=all]", EXAMPLE)
     assert everything.tokens[0][0] == "hello"
+
+
+def test_a_line_that_is_too_long_keeps_its_end(toy: Toy) -> None:
+    # As the authors cut: the first token kept stands where the opening one stood, and is not judged.
+    score = toy.score("usr-mlm:released[max_length=9]", EXAMPLE)
+    assert [token for token, _ in score.tokens] == ["do", "you", "?", "_", "e", "##o", "##s"]
+    long = Example(response="I love cats.", context=("tea " * 500,))
+    assert [token for token, _ in toy.score("usr-mlm:paper", long).tokens] == ["i", "love", "cats", "."]
 
 
 def test_usr_dr_released_texts() -> None:

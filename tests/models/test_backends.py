@@ -10,7 +10,7 @@ import pytest
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores
+from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores, Window
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -52,6 +52,8 @@ def questions() -> list[Request]:
     ]
     asked += [MaskedLikelihood(c, r, masked=masked) for c, r in PAIRS[:6] for masked in (True, False)]
     asked += [MaskedLikelihood(f"{c} _eos {r}", span=(len(c) + 6, len(c) + 6 + len(r))) for c, r in PAIRS[:6]]
+    asked += [MaskedLikelihood(f"{c} _eos {r}", window=Window(7, keep="last")) for c, r in PAIRS[:6]]
+    asked += [Classify(c, r, Window(12, 6, 6, together=True), "nup") for c, r in PAIRS]
     return asked + [Continuation(c, " " + r, begin=b) for c, r in PAIRS for b in (True, False)]
 
 

@@ -52,6 +52,26 @@ def test_the_context_keeps_its_end_and_the_response_its_beginning(checkpoints: d
     assert encoding.tokens[1:3] == ["i", "like"]
 
 
+def test_bounds_together_leave_a_short_partners_room_to_the_other(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    window = Window(50, 25, 25, together=True)
+    assert len(reader.encode("tea " * 40, "yes " * 5, window).ids) == 48
+    # What the special tokens leave no room for is the end of the longer text.
+    context = "why " + "tea " * 43 + "piano"
+    cut = reader.encode(context, "yes " * 5, window).tokens
+    assert (len(cut), cut[1], cut.count("tea"), "piano" in cut) == (50, "why", 41, False)
+    cut = reader.encode(context + " tea" * 9, "yes " * 5, window).tokens
+    assert (cut[1:16].count("tea"), cut[16], len(cut)) == (15, "piano", 33)
+
+
+def test_a_line_may_keep_its_last_tokens(checkpoints: dict[str, Path]) -> None:
+    reader = tokens(checkpoints)
+    window = Window(4, keep="last")
+    assert reader.encode("i like the tea", None, window).tokens == ["like", "the", "tea", "[SEP]"]
+    assert reader.encode("the tea", None, window).tokens == ["[CLS]", "the", "tea", "[SEP]"]
+    assert len(reader.encode("tea " * 200, None, Window(keep="last")).ids) == 96
+
+
 def test_odd_text_is_read_all_the_same(checkpoints: dict[str, Path]) -> None:
     reader = tokens(checkpoints)
     for text in ("\ud800 tea", "", "\x00", "🎹" * 300, "[MASK] [SEP]"):

@@ -99,11 +99,11 @@ def dialogue_request(
     """Asks for the tokens of a response after its context, or of both; `fast` for all in one pass, unmasked.
 
     Without separators the two are the model's own pair, and a text that is too long loses the beginning of its
-    context. With separators everything is one text, as USR has it, and one that is too long loses its end.
+    context. With separators everything is one text, as USR has it, and one that is too long keeps its last tokens.
     """
-    window = None if max_length is None else Window(total=max_length)
     if not separators:
         span = None if scope == "all" else (0, len(response))
+        window = None if max_length is None else Window(total=max_length)
         return MaskedLikelihood(SEPARATOR.join(turns), response, span, window, masked=not fast)
     eos, go = split_separators(separators)
     before = " ".join([*(word for turn in turns for word in (turn, eos)), *([go] if go else [])])
@@ -111,4 +111,4 @@ def dialogue_request(
     # From the space before the response on: some tokenizers count it to the first word.
     end = len(text) if scope == "response+eos" else len(before) + 1 + len(response)
     span = None if scope == "all" else (len(before), end)
-    return MaskedLikelihood(text, span=span, window=window, masked=not fast)
+    return MaskedLikelihood(text, span=span, window=Window(max_length, keep="last"), masked=not fast)

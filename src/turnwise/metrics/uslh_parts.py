@@ -52,7 +52,10 @@ class ValidUtterance(Metric):
 @register({"nup": {}})
 @dataclass(frozen=True, kw_only=True)
 class NextUtterance(Metric):
-    """BERT-NUP. The paper gives it one turn of context; the released data up to five, joined by spaces."""
+    """BERT-NUP. The paper gives it one turn of context; the released data up to five, joined by spaces.
+
+    The two lengths cut a context and a response that are longer than both together, and leave others whole.
+    """
 
     turns: str = "6"
     context_length: int | None = None
@@ -80,7 +83,7 @@ class NextUtterance(Metric):
         window = None
         if self.context_length is not None and self.response_length is not None:
             total = self.context_length + self.response_length
-            window = Window(total, self.context_length, self.response_length)
+            window = Window(total, self.context_length, self.response_length, together=True)
         return (Classify(context, example.response, window, "nup"),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:

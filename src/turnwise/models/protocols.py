@@ -9,7 +9,7 @@ of token ids and results into answers, written once for all backends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,13 +26,19 @@ class Window:
 
     `first` and `second` bound the two texts of a pair (a text without a partner is bounded as the second is),
     `total` bounds everything with its special tokens, cutting the longer text first. The first text loses its
-    beginning if `keep` is "end", the second always loses its end.
+    beginning if `keep` is "end", the second always loses its end. If `keep` is "last", a text without a partner keeps
+    the last `total` tokens of all, so that one that is too long loses its opening special token too.
+
+    With `together`, `first` and `second` hold only where the two texts are longer than both bounds together, and
+    what `total` then still cuts are ends.
     """
 
     total: int | None = None
     first: int | None = None
     second: int | None = None
-    keep: Literal["start", "end"] = "end"
+    keep: Literal["start", "end", "last"] = "end"
+    # Fingerprints of models name their window by its repr, which must not change for windows without it.
+    together: bool = field(default=False, repr=False)
 
 
 WHOLE = Window()

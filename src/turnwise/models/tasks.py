@@ -110,6 +110,9 @@ class MaskedModel(TextModel):
 
         def inside(place: int) -> bool:
             begin, end = offsets[place]
+            # A text that lost its opening special token has its first one in that one's place.
+            if place == 0 and begin > 0:
+                return False
             return span is None or (sequences[place] == last and begin >= span[0] and end <= span[1])
 
         special = self.tokens.special

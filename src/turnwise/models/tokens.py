@@ -79,12 +79,20 @@ class Tokens:
         if pair is None or not text.strip():
             text, pair = (text if pair is None else pair), None
         first, second = (None, self.plain(text)) if pair is None else (self.plain(text), self.plain(pair))
+        if first is None and window.keep == "last":
+            whole = self.tokenizer.post_process(second)
+            whole.truncate(min([len(whole.ids), *_totals(window, self.limit)]), direction="left")
+            return whole
         special = self.tokenizer.num_special_tokens_to_add(pair is not None)
-        a, b = lengths_within(len(first.ids) if first else 0, len(second.ids), special, window, self.limit)
+        lengths = (len(first.ids) if first else 0, len(second.ids))
+        a, b = lengths_within(*lengths, special, window, self.limit)
         second.truncate(b, direction="right")
         if first is None:
             return self.tokenizer.post_process(second)
-        first.truncate(a, direction="left" if window.keep == "end" else "right")
+        if window.keep == "end":
+            # Of bounds that hold together the total cuts ends, as longest-first truncation did for the authors.
+            first.truncate(within_own_bounds(*lengths, window)[0] if window.together else a, direction="left")
+        first.truncate(a, direction="right")
         return self.tokenizer.post_process(first, second)
 
 
@@ -107,10 +115,11 @@ def lengths_within(first: int, second: int, special: int, window: Window, limit:
     (160, 30)
     >>> lengths_within(80, 80, 3, Window(total=128), 512)
     (63, 62)
+    >>> lengths_within(40, 5, 3, Window(50, 25, 25, together=True), 512)
+    (40, 5)
     """
-    first = min(first, window.first) if window.first is not None else first
-    second = min(second, window.second) if window.second is not None else second
-    bounds = [bound for bound in (window.total, limit) if bound is not None]
+    first, second = within_own_bounds(first, second, window)
+    bounds = _totals(window, limit)
     excess = first + second + special - min(bounds) if bounds else 0
     for _ in range(min(max(0, excess), first + second)):
         if first > second:
@@ -118,6 +127,23 @@ def lengths_within(first: int, second: int, special: int, window: Window, limit:
         else:
             second -= 1
     return first, second
+
+
+def within_own_bounds(first: int, second: int, window: Window) -> tuple[int, int]:
+    """How many tokens of each text its own bound leaves; bounds that hold together may leave all of both.
+
+    >>> within_own_bounds(60, 5, Window(first=25, second=25, together=True))
+    (25, 5)
+    """
+    bound_a = first if window.first is None else window.first
+    bound_b = second if window.second is None else window.second
+    if window.together and first + second <= bound_a + bound_b:
+        return first, second
+    return min(first, bound_a), min(second, bound_b)
+
+
+def _totals(window: Window, limit: int | None) -> list[int]:
+    return [bound for bound in (window.total, limit) if bound is not None]
 
 
 def rectangle(rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] = ()) -> Batch:
