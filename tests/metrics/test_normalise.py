@@ -52,7 +52,7 @@ def test_measured_constants_come_back_from_a_file(tmp_path: Path) -> None:
     constants = load_constants(str(path))
     assert constants.moments("mlm-slor") == pytest.approx((scores.mean(), scores.std()))
     assert constants.bounds("mlm-slor", (0, 1)) == pytest.approx((scores.min(), scores.max()))
-    assert constants.bounds("mlm-slor[x=1]", QUARTILES) == pytest.approx(tuple(np.percentile(scores, [25, 75])))
+    assert constants.bounds("mlm-slor", QUARTILES) == pytest.approx(tuple(np.percentile(scores, [25, 75])))
     assert constants.label.startswith("own.json#")
 
 
@@ -62,6 +62,7 @@ def test_measured_constants_come_back_from_a_file(tmp_path: Path) -> None:
         (lambda: load_constants("publisht"), "there are: published"),
         (lambda: load_constants("absent.json"), "absent.json: cannot be read"),
         (lambda: load_constants("published").bounds("mlm-slor", QUARTILES), "know nothing of 'mlm-slor'"),
+        (lambda: load_constants("published").moments("usr-mlm:paper"), "know nothing of 'usr-mlm:paper'"),
         (lambda: load_constants("published").bounds("mlm-nce", (0, 1)), "no quantile 0 of 'mlm-nce'"),
         (lambda: load_constants("published").moments("mlm-nce"), "no mean"),
     ],

@@ -232,6 +232,7 @@ def test_the_group() -> None:
         ("usl-h[clamp=0/1,constants=published]", "no quantile 0"),
         ("usl-h[clamp=0.3/0.6]", "no quantile 0.3"),
         ("usl-h[likability=mlm-slor,constants=published]", "know nothing of 'mlm-slor'"),
+        ("usl-h[likability=iwf[reduction=max]]", "know nothing of 'iwf[reduction=max]'"),
         ("usl-h[likability=kindness]", "metric 'kindness' is not known"),
         ("usl-a[composition=H]", "no option 'composition'"),
         ("usl-h[composition=B]", "choose one of HS, H, A, geometric, harmonic"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 
 import numpy as np
@@ -174,9 +175,34 @@ def test_own_weights_feeds_and_constants(toy: Toy) -> None:
 
 
 def test_a_part_may_have_options_of_its_own(toy: Toy) -> None:
-    score = toy.score("usr[mlm=usr-mlm[scope=all,reduction=sum]]", EXAMPLE)
+    score = toy.score("usr[mlm=usr-mlm[scope=all,reduction=sum],constants=batch]", EXAMPLE)
     alone = toy.score("usr-mlm[scope=all,reduction=sum]", EXAMPLE).value
     assert score.parts["usr-mlm[scope=all,reduction=sum]"] == alone
+
+
+@pytest.mark.parametrize(
+    ("request_", "form"),
+    [
+        ("usr[mlm=usr-mlm[reduction=sum]]", "usr-mlm[reduction=sum]"),
+        ("usr:released[mlm=usr-mlm:paper]", "usr-mlm:paper"),
+        ("usr:released[mlm=usr-mlm:recommended]", "usr-mlm:recommended"),
+        ("usr:released[dr_c=usr-dr-c[fact=best]]", "usr-dr-c[fact=best]"),
+        ("usr[feeds=vup/vup/nup/mlm/dr_f,mlm=mlm-nce[fast=false],dr_f=iwf[reduction=max]]", "iwf[reduction=max]"),
+    ],
+)
+def test_constants_of_one_form_are_not_read_as_anothers(request_: str, form: str) -> None:
+    words = f"know nothing of '{re.escape(form)}' .*give constants=batch, or a JSON file of your own"
+    with pytest.raises(TurnwiseError, match=words):
+        load_metric(request_)
+
+
+def test_constants_are_found_for_the_usual_form_written_out() -> None:
+    for usual, written in (
+        ("usr", "usr[mlm=usr-mlm[scope=response,turns=1],dr_f=usr-dr-f[fact=best]]"),
+        ("usr[fast=true]", "usr[mlm=usr-mlm[fast=true,reduction=mean]]"),
+        ("usr:released", "usr:released[mlm=usr-mlm:released[scope=all,tokenised=true]]"),
+    ):
+        assert load_metric(written).regression == load_metric(usual).regression
 
 
 def test_batch_z_scores(toy: Toy) -> None:

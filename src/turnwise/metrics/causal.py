@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Mode, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
 from turnwise.metrics.normalise import BATCH, load_constants
+from turnwise.metrics.registry import plain_form
 from turnwise.models.protocols import TokenScores
 
 Reduction = Literal["mean", "sum", "median", "min"]
@@ -91,24 +91,8 @@ class CausalMetric(Metric):
         """The stored quantile; None while the batch is awaited, or where nothing is normalised."""
         if self.constants in (RAW, BATCH):
             return None
-        known, request = load_constants(self.constants), self._as_asked()
-        if request not in known.scales:
-            # Another form's quantile would be read as this one's: a sum lies far below a mean.
-            there = ", ".join(known.scales) or "nothing"
-            raise TurnwiseError(
-                f"constants '{self.constants}' know nothing of '{request}' (they know: {there}); give constants={BATCH}"
-            )
-        return known.bounds(request, (self.quantile, self.quantile))[0]
-
-    def _as_asked(self) -> str:
-        """The request whose scores these are, without what is only done to them afterwards."""
-        usual = {field.name: field.default for field in dataclasses.fields(self)} | dict(
-            self.mode_options.get(self.mode, {})
-        )
-        set_ = {key: value for key, value in self.options().items() if key not in ("constants", "quantile")}
-        given = [f"{key}={_written(value)}" for key, value in set_.items() if value != usual[key]]
-        mode = "" if self.mode == "recommended" else f":{self.mode}"
-        return f"{self.name}{mode}" + (f"[{','.join(given)}]" if given else "")
+        request = plain_form(self, without=("constants", "quantile"))
+        return load_constants(self.constants).bounds(request, (self.quantile, self.quantile))[0]
 
     def options(self) -> dict[str, object]:
         given = super().options()
@@ -142,7 +126,3 @@ class CausalMetric(Metric):
             return dataclasses.replace(unsettled, note=NO_CUTOFF)
         value = float(above_cutoff(unsettled.parts["raw"], cutoff))
         return Score(value, {**unsettled.parts, "cutoff": cutoff}, tokens=unsettled.tokens)
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,9 @@
 """How raw sub-scores become comparable: z-scores and quantile clamps, with constants that are data.
 
 `constants.json` beside this file holds named sets of constants: the authors' own, and one per model pack, measured
-on that pack's training dialogues. A set maps a metric, as it is asked for, to its mean, deviation and quantiles. A
-user's own set is a file of one set, in the same form; `measure` makes one.
+on that pack's training dialogues. A set maps a metric, as it is asked for, to its mean, deviation and quantiles; a
+composite in another mode reads it as speaking of its parts in that mode. A user's own set is a file of one set, in
+the same form; `measure` makes one.
 """
 
 from __future__ import annotations
@@ -62,16 +63,14 @@ class Constants:
         return stored[levels[0]], stored[levels[1]]
 
     def _scale(self, request: str) -> Scale:
-        # A fast form lies on a scale of its own; other options are taken to leave a metric's scale as it is.
-        plain = request if "fast=true" in request else request.partition("[")[0].partition(":")[0]
-        scale = self.scales.get(request) or self.scales.get(plain)
-        if scale is None:
-            known = ", ".join(self.scales)
+        # Another form's numbers would be read as this one's: a sum lies far below a mean.
+        if request not in self.scales:
+            known = ", ".join(self.scales) or "nothing"
             raise TurnwiseError(
-                f"constants '{self.name}' know nothing of '{plain}' (they know: {known}); "
+                f"constants '{self.name}' know nothing of '{request}' (they know: {known}); "
                 f"give constants={BATCH}, or a JSON file of your own"
             )
-        return scale
+        return self.scales[request]
 
 
 @cache

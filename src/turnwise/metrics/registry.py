@@ -159,6 +159,21 @@ def load_part(request: str, mode: Mode) -> Metric:
     return load_metric(request)
 
 
+def plain_form(metric: Metric, whole: Mode = "recommended", without: Iterable[str] = ()) -> str:
+    """The shortest request for a metric, as a part of one in the mode `whole`; some options may be left out.
+
+    >>> plain_form(load_metric("usr-mlm[reduction=sum,scope=response]")), plain_form(load_part("vup", "paper"), "paper")
+    ('usr-mlm[reduction=sum]', 'vup')
+    """
+    usual = {field.name: field.default for field in dataclasses.fields(metric)}
+    usual |= metric.mode_options.get(metric.mode, {})
+    hidden = {"name", "mode", *preset_of(metric.name), *without}
+    given = {key: getattr(metric, key) for key in usual if key not in hidden}
+    options = ",".join(f"{key}={_show(value)}" for key, value in given.items() if value != usual[key])
+    own_mode = metric.mode != (whole if whole in metric.modes else "recommended")
+    return metric.name + (f":{metric.mode}" if own_mode else "") + (f"[{options}]" if options else "")
+
+
 def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
     known = option_types(entry)
     key, equals, text = (part.strip() for part in item.partition("="))

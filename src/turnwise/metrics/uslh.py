@@ -14,7 +14,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, clamp, load_constants, numbers
-from turnwise.metrics.registry import load_part, register
+from turnwise.metrics.registry import load_part, plain_form, register
 from turnwise.metrics.uslh_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
@@ -182,7 +182,8 @@ class UslH(Metric):
         if self.constants == BATCH:
             return {}
         constants = load_constants(self.constants)
-        return {name: constants.bounds(name, self.levels) for name in self._unbounded()}
+        forms = {name: plain_form(self.parts[name], self.mode) for name in self._unbounded()}
+        return {name: constants.bounds(form, self.levels) for name, form in forms.items()}
 
     def _unbounded(self) -> list[str]:
         return [name for name, part in self.parts.items() if part.range != (0.0, 1.0)]

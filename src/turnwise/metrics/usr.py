@@ -15,7 +15,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants, numbers
-from turnwise.metrics.registry import load_part, register
+from turnwise.metrics.registry import load_part, plain_form, register
 from turnwise.metrics.usr_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
@@ -193,7 +193,7 @@ class Usr(Metric):
             )
         else:
             constants = load_constants(self.constants)
-            moments = {part: constants.moments(self._key(part)) for part in self.parts}
+            moments = {part: constants.moments(plain_form(metric, self.mode)) for part, metric in self.parts.items()}
         each = zip(QUALITIES, self.feeds.split("/"), numbers(self.weights, "weights"), strict=True)
         return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
 
