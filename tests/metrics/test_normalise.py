@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import turnwise as tw
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.normalise import clamp, load_constants, measure, numbers
+from turnwise.models.pack import Pack
 
 QUARTILES = (0.25, 0.75)
 FLOATS = st.floats(-1e6, 1e6)
@@ -80,6 +82,16 @@ def test_a_file_that_is_no_set_of_constants_is_refused(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(TurnwiseError, match="not "):
             load_constants(str(path))
+
+
+def test_a_run_says_whose_constants_it_borrows(toy_pack: Pack) -> None:
+    rows = [{"response": text, "context": ["Do you like tea?"], "facts": ["i like tea"]} for text in ("yes", "why ?")]
+    metrics = ["usr", "usl-h", "vup", "usr:paper", "usl-h[likability=empathy]", "coherence"]
+    (line,) = tw.evaluate(rows, metrics, models=toy_pack.folder, cache="off").problems
+    assert line.startswith("usr, usl-h: constants 'turnwise-mini' were measured with that pack's models, and 'toy' ")
+    assert "constants=batch" in line
+    for own in (None, "turnwise-mini@int8"):
+        assert tw.evaluate(rows, ["usr", "usl-h"], models=own, cache="off").problems == []
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "1/2/3", "nan/1", "1/", "inf/2"])

@@ -41,6 +41,28 @@ def answering(models: str | Path | None, metrics: Mapping[str, Metric]) -> dict[
     return {key: source.label(roles) for key, roles in asking.items()}
 
 
+def borrowed_constants(metrics: Mapping[str, Metric], labels: Mapping[str, str]) -> list[str]:
+    """One line for each answerer that scores were made by with constants of another pack."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for key, metric in metrics.items():
+        pack, label = metric.calibrated_to, labels.get(key, "")
+        if pack is not None and label and not _is_pack(pack, label, metric.roles):
+            found.setdefault((pack, label.partition("#")[0]), []).append(key)
+    return [
+        f"{', '.join(keys)}: constants '{pack}' were measured with that pack's models, and '{other}' answered; "
+        "give constants=batch, or a file of your own (turnwise.metrics.normalise.measure makes one)"
+        for (pack, other), keys in found.items()
+    ]
+
+
+def _is_pack(name: str, label: str, roles: frozenset[str]) -> bool:
+    """Whether a label is that of a bundled pack, in whichever precision."""
+    from turnwise.models.pack import AT, PRECISIONS, bundled_packs, load_pack
+
+    packs = [load_pack(f"{name}{AT}{precision}") for precision in PRECISIONS if name in bundled_packs()]
+    return any(roles <= set(pack.roles) and pack.label(roles) == label for pack in packs)
+
+
 def _models(where: str | Path | None, device: str) -> ModelSource:
     """Models that stay open between runs, until their files are written anew."""
     state = _state(where)

@@ -110,6 +110,11 @@ class Metric(ABC):
         """Whether a system's value is computed from pooled statistics instead of as the mean of its turns."""
         return False
 
+    @property
+    def calibrated_to(self) -> str | None:
+        """The pack whose stored constants the scores are made with, where they are made with any."""
+        return None
+
     def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Statistic:
         """What this example adds to its system's pooled value."""
         raise NotImplementedError(f"{self.name} has no pooled value")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
-from turnwise.metrics.normalise import BATCH, load_constants
+from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants
 from turnwise.metrics.registry import plain_form
 from turnwise.models.protocols import TokenScores
 
@@ -93,6 +93,10 @@ class CausalMetric(Metric):
             return None
         request = plain_form(self, without=("constants", "quantile"))
         return load_constants(self.constants).bounds(request, (self.quantile, self.quantile))[0]
+
+    @property
+    def calibrated_to(self) -> str | None:
+        return self.constants if self.constants == DEFAULT else None
 
     def options(self) -> dict[str, object]:
         given = super().options()

@@ -107,6 +107,10 @@ class CompositeMetric(Metric):
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", roles_of_parts(part.metric for part in self.parts))
 
+    @property
+    def calibrated_to(self) -> str | None:
+        return next(filter(None, (part.metric.calibrated_to for part in self.parts)), None)
+
     def options(self) -> dict[str, object]:
         parts = {part.name: part for part in self.parts}
         return {"composition": self.composition, "intercept": self.intercept, **parts}

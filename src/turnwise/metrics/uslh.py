@@ -185,6 +185,10 @@ class UslH(Metric):
         forms = {name: plain_form(self.parts[name], self.mode) for name in self._unbounded()}
         return {name: constants.bounds(form, self.levels) for name, form in forms.items()}
 
+    @property
+    def calibrated_to(self) -> str | None:
+        return self.constants if self.constants == DEFAULT and self._unbounded() else None
+
     def _unbounded(self) -> list[str]:
         return [name for name, part in self.parts.items() if part.range != (0.0, 1.0)]
 

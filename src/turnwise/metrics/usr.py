@@ -182,6 +182,10 @@ class Usr(Metric):
         """Whether there is no score before all responses have been judged."""
         return self.constants == BATCH and not self.means
 
+    @property
+    def calibrated_to(self) -> str | None:
+        return self.constants if self.constants == DEFAULT and not self.means else None
+
     @cached_property
     def regression(self) -> Regression:
         """The linear model with the numbers that the options ask for."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BUNDLED = Path(__file__).parent / "packs"
 DEFAULT_PACK = "turnwise-mini"
 Precision = Literal["fp32", "int8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 # Between a pack and the precision that it should compute in, as in turnwise-mini@int8.
 AT = "@"
 
@@ -200,9 +201,9 @@ def load_pack(where: str | Path | None = None) -> Pack:
         return Pack(Path(where))
     plain, at, precision = str(where or "").rpartition(AT)
     if at:
-        if precision not in get_args(Precision):
-            raise TurnwiseError(f"models '{where}': after {AT} comes {' or '.join(get_args(Precision))}")
-        return Pack(load_pack(plain or None).folder, cast(Precision, precision))
+        if precision not in PRECISIONS:
+            raise TurnwiseError(f"models '{where}': after {AT} comes {' or '.join(PRECISIONS)}")
+        return Pack(load_pack(plain or None).folder, precision)
     name = DEFAULT_PACK if where is None else str(where)
     bundled = bundled_packs()
     if where is None and name not in bundled:
