@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import CLASSIC, expand, load_metric, signature, split_list
+from turnwise.metrics.catalogue import lacking
+from turnwise.metrics.registry import CLASSIC, entries, expand, load_metric, signature, split_list
 
 
 def test_a_name_a_mode_and_options() -> None:
@@ -52,3 +53,20 @@ def test_the_signature_tells_everything_that_the_numbers_depend_on() -> None:
     assert plain != corpus
     assert plain.startswith("bleu-4|mode:recommended|")
     assert "turnwise:" in plain
+
+
+def test_the_models_that_a_form_asks_are_those_that_it_names() -> None:
+    assert lacking("bertscore:released", frozenset({"encoder"})) == ["encoder-roberta-large"]
+    assert load_metric("bertscore[encoder=nup-trunk]").roles == {"nup-trunk"}
+    assert load_metric("coherence[role=causal-lm-large]").roles == {"causal-lm-large"}
+    assert load_metric("usr-dr-c:released").roles == {"nup"}
+
+
+@pytest.mark.parametrize("name", entries())
+def test_a_class_speaks_for_the_recommended_form(name: str) -> None:
+    entry, metric = entries()[name], load_metric(name)
+    assert (entry.cls.roles, entry.cls.range, entry.cls.higher_is_better) == (
+        metric.roles,
+        metric.range,
+        metric.higher_is_better,
+    )

@@ -125,6 +125,8 @@ class BertScore(Metric):
     range: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def __post_init__(self) -> None:
+        # The class speaks for the recommended form; others ask other encoders.
+        object.__setattr__(self, "roles", frozenset({self.encoder}))
         # Read now, so that a request that cannot be met is answered before any work is done.
         _ = self.floor
 

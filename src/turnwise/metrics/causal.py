@@ -83,6 +83,7 @@ class CausalMetric(Metric):
         if self.constants != RAW:
             # The class speaks for the recommended form; a normalised score lies elsewhere.
             object.__setattr__(self, "range", (0.0, 1.0))
+        object.__setattr__(self, "roles", frozenset({self.role}))
         # Looked up now, so that a request that cannot be met is answered before any work is done.
         _ = self.cutoff
 

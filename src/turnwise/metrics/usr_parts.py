@@ -174,14 +174,15 @@ class UsrDrC(DialogueRetrieval):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         mode: {**DialogueRetrieval._as_released, "reading": "together"} for mode in ("released", "paper")
     }
-    roles: ClassVar[frozenset[str]] = frozenset({"nup"})
+    roles: ClassVar[frozenset[str]] = frozenset({"nup", "dr-f"})
     asked_role: ClassVar[str] = "nup"
     reads_context: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reading == "apart":
-            object.__setattr__(self, "roles", frozenset({"nup", "dr-f"}))
+        if self.reading == "together":
+            # The class speaks for the recommended form; the other one asks about both at once.
+            object.__setattr__(self, "roles", frozenset({"nup"}))
 
     def requests(self, example: Example) -> Sequence[Request]:
         facts = self.facts(example)
