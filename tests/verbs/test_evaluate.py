@@ -171,6 +171,9 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
     assert found.turns["ratio"].to_list() == [-1.0, None, None, 0.5]
     assert any("ZeroDivisionError in the metric (division by zero)" in line for line in found.problems)
     assert any("the metric gave nan" in line for line in found.problems)
+    # A metric that declares no range has none that could cut its interval off.
+    (low,), (high,) = (found.systems.filter(pl.col("metric") == "ratio")[side].to_list() for side in ("low", "high"))
+    assert low < -0.25 < high
 
 
 def test_what_is_no_name_of_a_metric_is_refused() -> None:

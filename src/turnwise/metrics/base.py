@@ -7,6 +7,7 @@ frozen dataclass, so that `NAME[key=value]`, the signature and the documentation
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,7 +92,8 @@ class Metric(ABC):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
     roles: ClassVar[frozenset[str]] = frozenset()
     higher_is_better: ClassVar[bool | None] = True
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    # Intervals of systems end where it ends, so it is narrower only where a metric says so.
+    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def requests(self, example: Example) -> Sequence[Request]:
         """What this metric asks of models to judge an example; `judge` gets the answers in the same order."""

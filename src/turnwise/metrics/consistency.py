@@ -82,6 +82,7 @@ class Consistency(Metric):
         "paper": {"aggregate": "mean", "max_length": RELEASED_LENGTH},
         "released": {"scale": 5.0, "max_length": RELEASED_LENGTH},
     }
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"nli"})
 
     def __post_init__(self) -> None:

@@ -35,6 +35,7 @@ class Compared(Metric):
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"turns": "all"}}
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)

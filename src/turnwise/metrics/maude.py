@@ -44,6 +44,7 @@ class Maude(Metric):
         "paper": {"role": "maude-paper"},
         "released": {"role": "maude-released"},
     }
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"maude"})
 
     def __post_init__(self) -> None:

@@ -89,6 +89,7 @@ class Blended(Metric):
         "paper": {"scale": "batch"},
         "released": {"scale": "batch", "blend": "min", "turns": "all"},
     }
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)

@@ -69,6 +69,7 @@ class Distinct(NgramMetric):
 
     summary: ClassVar[str] = "different n-grams as a share of all n-grams"
     cite: ClassVar[str] = "Li et al. 2016, A Diversity-Promoting Objective Function for Neural Conversation Models"
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def grams(self, text: str) -> list[str]:
         return joined_ngrams(text.split() if self.mode == "released" else lower_words(text), self.n)

@@ -134,6 +134,7 @@ class UslH(Metric):
         "released": {"constants": "published"},
         "paper": {"clamp": "0/1", "constants": BATCH},
     }
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "masked-lm"})
 
     def __post_init__(self) -> None:

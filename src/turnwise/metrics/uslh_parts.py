@@ -39,6 +39,7 @@ class ValidUtterance(Metric):
     cite: ClassVar[str] = CITE
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"max_length": RELEASED_LENGTH}}
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"vup"})
 
     def requests(self, example: Example) -> Sequence[Request]:
@@ -70,6 +71,7 @@ class NextUtterance(Metric):
         "released": {"turns": "5", **_lengths},
         "paper": {"turns": "1", **_lengths},
     }
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"nup"})
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class Empathy(Metric):
 
     summary: ClassVar[str] = "how probable it is that the response carries an emotion"
     cite: ClassVar[str] = CITE
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"emotion"})
 
     def __post_init__(self) -> None:

@@ -113,6 +113,7 @@ class DialogueRetrieval(Metric):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": _as_released, "paper": _as_released}
     asked_role: ClassVar[str]
     reads_context: ClassVar[bool]
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
