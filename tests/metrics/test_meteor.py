@@ -62,7 +62,7 @@ def test_the_java_program_is_not_here() -> None:
         load_metric("meteor:released")
 
 
-@pytest.mark.parametrize("option", ["alpha=1.5", "gamma=-1", "beta=-0.5", "alpha=nan"])
+@pytest.mark.parametrize("option", ["alpha=1.5", "gamma=-1", "beta=-0.5"])
 def test_constants_out_of_range(option: str) -> None:
     with pytest.raises(TurnwiseError, match="between 0 and 1"):
         load_metric(f"meteor[{option}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import math
 import re
 import types
 import typing
@@ -198,9 +199,11 @@ def _coerce(text: str, wanted: Any) -> Any:
         return text.lower() == "true"
     if wanted is int or wanted is float:
         try:
-            return wanted(text)
+            if math.isfinite(float(text)):
+                return wanted(text)
         except ValueError:
-            raise ValueError(f"write {'a whole number' if wanted is int else 'a number'}") from None
+            pass
+        raise ValueError(f"write {'a whole number' if wanted is int else 'a number'}")
     if typing.get_origin(wanted) is Literal:
         choices = typing.get_args(wanted)
         if text not in choices:
