@@ -234,6 +234,9 @@ def test_a_baseline_file_has_the_layer_and_is_named_in_the_signature(tmp_path: P
     file.write_text("LAYER,P,R,F\n4,0.1,0.2,0.3\n")
     request = f"bertscore[layer=4,baseline={file}]"
     assert "|baseline:base.csv#" in signature(request, load_metric(request))
+    floor = load_metric(request).floor
+    file.write_text(file.read_text().replace("0.", "0.0"))
+    assert load_metric(request).floor < floor
     with pytest.raises(TurnwiseError, match="no layer -1; set layer to one of 4"):
         load_metric(f"bertscore[baseline={file}]")
     file = tmp_path / "other.csv"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import turnwise as tw
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.normalise import clamp, load_constants, measure, numbers
+from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack
 
 QUARTILES = (0.25, 0.75)
@@ -56,6 +57,19 @@ def test_measured_constants_come_back_from_a_file(tmp_path: Path) -> None:
     assert constants.bounds("mlm-slor", (0, 1)) == pytest.approx((scores.min(), scores.max()))
     assert constants.bounds("mlm-slor", QUARTILES) == pytest.approx(tuple(np.percentile(scores, [25, 75])))
     assert constants.label.startswith("own.json#")
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    request, labels = f"usl-h[constants={path}]", []
+    for bounds in ([1.0, 2.0], [3.0, 14.0]):
+        path.write_text(json.dumps(measure({"mlm-likelihood": bounds}, levels=[0, 0.25, 0.75, 1])))
+        metric = load_metric(request)
+        assert metric.bounds["mlm-likelihood"] == pytest.approx(tuple(np.quantile(bounds, QUARTILES)))
+        labels.append(metric.options()["constants"])
+        path.unlink()
+        assert metric.options()["constants"] == labels[-1]
+    assert labels[0] != labels[1]
 
 
 @pytest.mark.parametrize(

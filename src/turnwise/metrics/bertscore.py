@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -128,26 +128,29 @@ class BertScore(Metric):
         # The class speaks for the recommended form; others ask other encoders.
         object.__setattr__(self, "roles", frozenset({self.encoder}))
         # Read now, so that a request that cannot be met is answered before any work is done.
-        _ = self.floor
+        _ = self._read
 
     @property
     def floor(self) -> Triple:
         """What unrelated texts get."""
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[Triple, str]:
+        """What unrelated texts get, and how a signature names it; the same for as long as the metric lives."""
         if not self.baseline:
-            return Triple(0.0, 0.0, 0.0)
+            return Triple(0.0, 0.0, 0.0), ""
         if not self.baseline.endswith((".csv", ".tsv")):
-            floor = Triple(*numbers(self.baseline, "baseline", 3))
+            floor, name = Triple(*numbers(self.baseline, "baseline", 3)), self.baseline
         else:
-            floor = _read_baseline(self.baseline, self.layer)[0]
+            floor, digest = _read_baseline(self.baseline, self.layer)
+            name = f"{Path(self.baseline).name}#{digest}"
         if max(floor) >= 1:
             raise ValueError(f"option baseline={self.baseline}: unrelated texts get less than 1")
-        return floor
+        return floor, name
 
     def options(self) -> dict[str, object]:
-        given = super().options()
-        if not self.baseline.endswith((".csv", ".tsv")):
-            return given
-        return given | {"baseline": f"{Path(self.baseline).name}#{_read_baseline(self.baseline, self.layer)[1]}"}
+        return super().options() | {"baseline": self._read[1]}
 
     def requests(self, example: Example) -> Sequence[Request]:
         # Byte-level tokenizers spell a word by the space before it; other ones do not mind a space.
@@ -183,7 +186,6 @@ class BertScore(Metric):
         return Score(parts[self.of], parts)
 
 
-@cache
 def _read_baseline(path: str, layer: int) -> tuple[Triple, str]:
     """A layer's line in a file of columns LAYER, P, R and F, and the beginning of the file's SHA-256."""
     try:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
-from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants
+from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants
 from turnwise.metrics.registry import plain_form
 from turnwise.models.protocols import TokenScores
 
@@ -93,7 +93,7 @@ class CausalMetric(Metric):
         if self.constants in (RAW, BATCH):
             return None
         request = plain_form(self, without=("constants", "quantile"))
-        return load_constants(self.constants).bounds(request, (self.quantile, self.quantile))[0]
+        return self._stored.bounds(request, (self.quantile, self.quantile))[0]
 
     @property
     def calibrated_to(self) -> str | None:
@@ -103,7 +103,12 @@ class CausalMetric(Metric):
         given = super().options()
         if self.constants in (RAW, BATCH):
             return given
-        return given | {"constants": load_constants(self.constants).label}
+        return given | {"constants": self._stored.label}
+
+    @cached_property
+    def _stored(self) -> Constants:
+        """The constants as they were when first read: a signature names those that made the scores."""
+        return load_constants(self.constants)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         answer: TokenScores = answers[0]

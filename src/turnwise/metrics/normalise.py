@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,19 @@ class Constants:
         return self.scales[request]
 
 
-@cache
 def load_constants(name: str) -> Constants:
-    """The set of this name, or the one in a user's own JSON file."""
+    """The set of this name, or the one in a user's own JSON file; a file is read again when it has changed."""
+    return _loaded(name, file_state(Path(name)) if name.endswith(".json") else None)
+
+
+def file_state(path: Path) -> tuple[int, int] | None:
+    """What changes with a file's content: its time and size; None where there is no file."""
+    facts = path.stat() if path.is_file() else None
+    return (facts.st_mtime_ns, facts.st_size) if facts else None
+
+
+@lru_cache(maxsize=32)
+def _loaded(name: str, _state: tuple[int, int] | None) -> Constants:
     if not name.endswith(".json"):
         sets = _read(FILE)
         if name not in sets:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
-from turnwise.metrics.normalise import BATCH, DEFAULT, clamp, load_constants, numbers
+from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register
 from turnwise.metrics.uslh_parts import CITE, MODES
 from turnwise.models.protocols import Request
@@ -182,9 +182,8 @@ class UslH(Metric):
         """The bounds of each sub-metric that does not lie in 0 to 1; none while the batch is awaited."""
         if self.constants == BATCH:
             return {}
-        constants = load_constants(self.constants)
         forms = {name: plain_form(self.parts[name], self.mode) for name in self._unbounded()}
-        return {name: constants.bounds(form, self.levels) for name, form in forms.items()}
+        return {name: self._stored.bounds(form, self.levels) for name, form in forms.items()}
 
     @property
     def calibrated_to(self) -> str | None:
@@ -195,7 +194,12 @@ class UslH(Metric):
 
     def options(self) -> dict[str, object]:
         given = super().options()
-        return given if self.constants == BATCH else given | {"constants": load_constants(self.constants).label}
+        return given if self.constants == BATCH else given | {"constants": self._stored.label}
+
+    @cached_property
+    def _stored(self) -> Constants:
+        """The constants as they were when first read: a signature names those that made the scores."""
+        return load_constants(self.constants)
 
     def requests(self, example: Example) -> Sequence[Request]:
         return requests_of_parts(self.parts, example)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
-from turnwise.metrics.normalise import BATCH, DEFAULT, load_constants, numbers
+from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register
 from turnwise.metrics.usr_parts import CITE, MODES
 from turnwise.models.protocols import Request
@@ -196,14 +196,18 @@ class Usr(Metric):
                 zip(PARTS, zip(numbers(self.means, "means"), numbers(self.stds, "stds"), strict=True), strict=True)
             )
         else:
-            constants = load_constants(self.constants)
-            moments = {part: constants.moments(plain_form(metric, self.mode)) for part, metric in self.parts.items()}
+            moments = {part: self._stored.moments(plain_form(metric, self.mode)) for part, metric in self.parts.items()}
         each = zip(QUALITIES, self.feeds.split("/"), numbers(self.weights, "weights"), strict=True)
         return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
 
     def options(self) -> dict[str, object]:
         given = super().options()
-        return given if self.constants == BATCH else given | {"constants": load_constants(self.constants).label}
+        return given if self.constants == BATCH else given | {"constants": self._stored.label}
+
+    @cached_property
+    def _stored(self) -> Constants:
+        """The constants as they were when first read: a signature names those that made the scores."""
+        return load_constants(self.constants)
 
     def requests(self, example: Example) -> Sequence[Request]:
         return requests_of_parts(self.parts, example)
