@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from unicodedata import category
 
 Ratings = Mapping[str, tuple[float | None, ...]]
 
 NO_RATINGS: Ratings = {}
+# Blank on every screen, though Unicode counts them among symbols and letters: braille without dots, Hangul fillers.
+FILLERS = frozenset("\u2800\u115f\u1160\u3164\uffa0")
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to see in a text.
+
+    >>> [is_blank(text) for text in ("", " \\n", "\\u200b\\ufeff", "\\u00ad", "ok\\u200b")]
+    [True, True, True, True, False]
+    """
+    if text.isascii():
+        return not text or text.isspace()
+    return all(sign.isspace() or sign in FILLERS or category(sign) == "Cf" for sign in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.dialogue import Example, Row
+from turnwise.dialogue import Example, Row, is_blank
 from turnwise.io.native import MAX_RESPONSE
 from turnwise.io.read import describe, read_rows
 from turnwise.io.write import example_to_dict
@@ -18,7 +18,7 @@ from turnwise.io.write import example_to_dict
 # Any character that UTF-8 can carry: everything but lone surrogates.
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 TEXT = st.text(CHARACTERS, max_size=20)
-SPOKEN = TEXT.filter(lambda text: bool(text.strip()))
+SPOKEN = TEXT.filter(lambda text: not is_blank(text))
 NAME = st.text(CHARACTERS, min_size=1, max_size=8)
 RATING = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
 
@@ -148,6 +148,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"response": ["Hi"]}, "response: a list where text belongs; "),
     ({"response": ""}, "response: blank; "),
     ({"response": " \n\u3000"}, "response: blank; "),
+    ({"response": "\u200b\ufeff \u00ad"}, "response: blank; "),
+    ({"response": "\u2800"}, "response: blank; "),
     ({"response": "x" * (MAX_RESPONSE + 1)}, "response: 100,001 characters; shorten it to 100,000 at most"),
     ({"response": "a\ud800b"}, "response: half a surrogate pair (U+D800) at character 2; "),
     ({"response": "a", "context": ["ok", "\udfff"]}, "context[1]: half a surrogate pair (U+DFFF) at character 1; "),

@@ -182,6 +182,14 @@ def test_what_is_no_name_of_a_metric_is_refused() -> None:
             tw.evaluate([{"response": "a"}], metrics=wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("blank", ["", " \n", "\u200b"])
+def test_a_blank_response_has_nothing_that_a_model_could_judge(blank: str) -> None:
+    for name in ("vup", "maude", "usr", "fluency", "bertscore"):
+        score = tw.load_metric(name).score(response=blank, context=["hi"], references=["hello"])
+        assert (score.value, score.note) == (None, "the response is blank")
+    assert tw.load_metric("f1").score(response=blank, references=["hello"]).value == 0
+
+
 def test_one_turn_has_no_value_of_whole_systems() -> None:
     score = tw.load_metric("diversity").score(response="hi", references=["hello"])
     assert score.value is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turnwise.dialogue import Example
+from turnwise.dialogue import Example, is_blank
 from turnwise.io.native import checked_response, checked_text, name, names, ratings_of, texts
 from turnwise.io.problem import Problem, kind, shown
 
@@ -51,7 +51,7 @@ def chat_examples(
             else:
                 everybody = (*speakers, role)
                 yield turn_id, Example(response, tuple(spoken), id=turn_id, speakers=everybody, **shared)
-        if text and not text.isspace():
+        if not is_blank(text):
             speakers.append(role)
             spoken.append(text)
     if nothing:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from turnwise.dialogue import NO_RATINGS, Example, Ratings
+from turnwise.dialogue import NO_RATINGS, Example, Ratings, is_blank
 from turnwise.io.problem import Problem, kind, shown
 from turnwise.wording import counted
 
@@ -67,7 +67,7 @@ def checked_response(text: object, field: str = "response") -> str:
     """The text to judge: neither blank nor endless."""
     if not isinstance(text, str):
         raise Problem(field, f"{kind(text)} where text belongs", "write the reply as a string")
-    if not text or text.isspace():
+    if is_blank(text):
         raise Problem(field, "blank", "give the reply's text, or remove the row")
     if len(text) > MAX_RESPONSE:
         raise Problem(field, f"{len(text):,} characters", f"shorten it to {MAX_RESPONSE:,} at most")

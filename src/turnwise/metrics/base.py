@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
-from turnwise.dialogue import Example
+from turnwise.dialogue import Example, is_blank
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Request
 from turnwise.stats.arrays import FloatArray, IntArray
@@ -23,6 +23,7 @@ Level = Literal["turn", "group", "system"]
 Need = Literal["context", "references", "facts", "group"]
 
 K = TypeVar("K", bound=str)
+BLANK = "the response is blank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,9 @@ class Metric(ABC):
             references=_texts(references, "references"),
             facts=_texts(facts, "facts"),
         )
+        # Files with blank responses are refused. Metrics of words count none; vectors are looked up word by word.
+        if self.roles - {"vectors"} and is_blank(example.response):
+            return Score(None, note=BLANK)
         score = judge_examples([example], {self.name: self}, asker())[0][self.name]
         if score.value is None and score.note is None:
             # One turn has a share in such a value, and none of its own.
