@@ -34,7 +34,7 @@ def examples(draw: st.DrawFn) -> Example:
         response=draw(SPOKEN),
         context=tuple(context),
         references=tuple(draw(st.lists(TEXT, max_size=2))),
-        facts=tuple(draw(st.lists(TEXT, max_size=2))),
+        facts=tuple(draw(st.lists(SPOKEN, max_size=2))),
         id=draw(NAME),
         system=draw(NAME),
         context_id=draw(st.none() | NAME),
@@ -119,6 +119,12 @@ def test_aliases_and_short_forms() -> None:
     assert found.raters == ("x",)
     assert found.group == "3"
     assert found.ratings == {"Overall": (4.0,)}
+
+
+@pytest.mark.parametrize("blank", ["", " ", [""], [" ", "\u200b"]])
+def test_a_blank_fact_is_none(blank: str | list[str]) -> None:
+    assert example(facts=blank).facts == example(fact=blank).facts == ()
+    assert example(facts=["A fact.", ""]).facts == ("A fact.",)
 
 
 def test_the_full_name_wins_over_its_alias() -> None:

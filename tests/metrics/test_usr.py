@@ -103,7 +103,7 @@ def test_the_best_fact_is_the_best_of_all(toy: Toy) -> None:
 # --- missing things -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("facts", [(), ("_nofact",)])
+@pytest.mark.parametrize("facts", [(), ("_nofact",), ("",), (" ", "\u200b")])
 def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> None:
     example = Example("yes", ("do you play ?",), facts=facts)
     scores = toy.judge([*GROUP, "usr[missing=none]"], example)[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnwise.dialogue import Example, is_blank
-from turnwise.io.native import checked_response, checked_text, name, names, ratings_of, texts
+from turnwise.io.native import checked_response, checked_text, facts_of, name, names, ratings_of, texts
 from turnwise.io.problem import Problem, kind, shown
 
 NOT_TURNS = frozenset({"system", "developer", "tool", "function"})
@@ -31,7 +31,7 @@ def chat_examples(
     row_id = name(row.get("id"), "id") or default_id
     raters = names(row.get("raters") or row.get("annotators"), "raters")
     shared: dict[str, Any] = {
-        "facts": texts(row.get("facts") or row.get("fact"), "facts"),
+        "facts": facts_of(row.get("facts") or row.get("fact")),
         "system": name(row.get("system"), "system") or default_system,
         "dialogue_id": name(row.get("dialogue_id"), "dialogue_id") or row_id,
         "group": name(row.get("group") or row.get("group_id"), "group"),

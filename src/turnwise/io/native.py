@@ -28,7 +28,7 @@ def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -
         response=_response(row),
         context=context,
         references=texts(_either(row, "references", "reference"), "references"),
-        facts=texts(_either(row, "facts", "fact"), "facts"),
+        facts=facts_of(_either(row, "facts", "fact")),
         id=name(get("id"), "id") or default_id,
         system=name(get("system"), "system") or default_system,
         context_id=name(get("context_id"), "context_id"),
@@ -89,6 +89,11 @@ def texts(value: object, field: str) -> tuple[str, ...]:
         if not text.isascii():
             checked_text(text, f"{field}[{position}]")
     return tuple(value)
+
+
+def facts_of(value: object) -> tuple[str, ...]:
+    """The facts that say something; a blank one is none."""
+    return tuple(fact for fact in texts(value, "facts") if not is_blank(fact))
 
 
 def name(value: object, field: str) -> str | None:

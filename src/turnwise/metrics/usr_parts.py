@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from turnwise.dialogue import Example
+from turnwise.dialogue import Example, is_blank
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import (
     Reduction,
@@ -120,7 +120,8 @@ class DialogueRetrieval(Metric):
 
     def facts(self, example: Example) -> list[str]:
         """The facts that there are; released mode reads the corpora's mark for none as a text, as the authors did."""
-        return [fact for fact in example.facts if fact != NO_FACT or self.mode != "recommended"]
+        said = (fact for fact in example.facts if not is_blank(fact))
+        return [fact for fact in said if fact != NO_FACT or self.mode != "recommended"]
 
     def requests(self, example: Example) -> Sequence[Request]:
         return self._about_facts(example, self.asked_role, self.reads_context)
