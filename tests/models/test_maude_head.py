@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from turnwise.dialogue import Example
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
+from turnwise.metrics.registry import load_metric
 from turnwise.models.maude import Head, MaudeModel, State, read_head
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.protocols import Classify, Row
@@ -182,6 +184,28 @@ def test_each_turn_is_encoded_once_however_long_the_conversation(pack: Pack, rol
     request = Classify("\n".join(turns[:-1]), turns[-1])
     rows = fresh.rows(request)
     assert fresh.answer(request, rows, fresh.run(rows))["next"] == pytest.approx(scores[-1], abs=1e-6)
+
+
+def test_a_turn_with_line_breaks_is_one_turn(pack: Pack) -> None:
+    turns, response = ("hello\n\nhow are you ?", " i like\ttea "), "do you play\nthe piano"
+    conversation = followed(pack, "maude")[0].conversation()
+    for turn in turns:
+        conversation.say(turn)
+    metric = load_metric("maude")
+    (asked,) = metric.requests(Example(response, turns))
+    answered = answer_requests([asked], pack)[asked]
+    assert conversation.score(response) == pytest.approx(metric.judge(Example(response, turns), [answered]).value)
+
+
+def test_what_cannot_be_said_is_refused_in_one_line(pack: Pack) -> None:
+    conversation = followed(pack, "maude")[0].conversation()
+    with pytest.raises(TurnwiseError, match="nothing was said yet; say a turn"):
+        conversation.score("hello")
+    with pytest.raises(TurnwiseError, match="turn: None where text belongs"):
+        conversation.say(None)  # type: ignore[arg-type]
+    conversation.say("hello")
+    with pytest.raises(TurnwiseError, match="response: 3 where text belongs"):
+        conversation.score(3)  # type: ignore[arg-type]
 
 
 def test_one_recurrent_step_for_a_new_turn(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,15 +40,22 @@ class Conversation:
 
     def say(self, turn: str) -> None:
         """Something was said, by whomever."""
-        self._said.append(turn)
+        self._said.append(_one_line(turn, "turn"))
 
     def score(self, response: str) -> float:
         """How well a response fits what was said so far; it is not said yet."""
         if not self._said:
-            raise ValueError("nothing was said yet")
-        request = Classify(TURN_END.join(self._said), response, role="maude")
+            raise TurnwiseError("nothing was said yet; say a turn before a response is judged")
+        request = Classify(TURN_END.join(self._said), _one_line(response, "response"), role="maude")
         rows = self.model.rows(request)
         return self.model.answer(request, rows, self.model.run(rows))[LABELS[1]]
+
+
+def _one_line(text: object, what: str) -> str:
+    # A line break within a turn would be read as the end of it.
+    if not isinstance(text, str):
+        raise TurnwiseError(f"{what}: {text!r} where text belongs; give a string")
+    return " ".join(text.split())
 
 
 @dataclass
