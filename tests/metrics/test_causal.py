@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 from toy_models import Toy
 
 import turnwise as tw
@@ -186,6 +187,20 @@ def test_a_stored_reference(toy: Toy, tmp_path: Path) -> None:
         load_metric(f"coherence:released[constants={file}]")
     with pytest.raises(TurnwiseError, match=r"no quantile 0\.07"):
         load_metric(f"coherence[constants={file},quantile=0.07]")
+
+
+def test_the_bundled_model_depends_on_its_begin_token(data_dir: Path) -> None:
+    """What docs/metrics/fluency.md says of the released form."""
+    judged = tw.evaluate(data_dir / "human" / "holistic_fluency.jsonl", ["fluency", "fluency:released"]).judged
+    people = [np.mean(item.row.example.ratings["fluency"]) for item in judged if item.row.example]
+    costs = {
+        "fluency": [[cost for _, cost in item.scores["fluency"].tokens[1:]] for item in judged],
+        "fluency:released": [[cost for _, cost in item.scores["fluency:released"].tokens] for item in judged],
+    }
+    for name, share, nats in (("fluency", 0.717, 4.1), ("fluency:released", 0.271, 7.3)):
+        found = spearmanr([-np.mean(each) for each in costs[name]], people).statistic
+        assert found == pytest.approx(share, abs=1e-3)
+        assert np.mean(np.concatenate(costs[name])) == pytest.approx(nats, abs=0.05)
 
 
 def test_forms_show_in_range_and_signature() -> None:
