@@ -17,7 +17,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
-from turnwise.train import contradictions, decontaminate, dialogues, facts, inputs, negatives, sampling
+from turnwise.text import facts, inputs
+from turnwise.train import contradictions, decontaminate, dialogues, negatives, sampling
 from turnwise.train.dialogues import Dialogue, Turn
 
 
