@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,12 @@ def test_a_known_corpus_brings_its_exclusions(data_dir: Path) -> None:
     rows = tw.evaluate(file, metrics=["length"], corpus="usr").turns
     kept = rows.filter(rows["system"] != "Original Ground Truth").height
     assert {row.n for row in result.rows} == {kept}
+
+
+def test_files_of_one_name_are_two_corpora(rated: list[dict[str, Any]], tmp_path: Path) -> None:
+    for folder, rows in (("may", rated[:25]), ("june", rated[25:])):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [str(tmp_path / folder / "x.jsonl") for folder in ("may", "june")]
+    rows = tw.metaevaluate(files, metrics=["length"]).rows
+    assert [(row.corpus, row.n) for row in rows] == [("may/x", 25), ("june/x", 15)]

@@ -6,7 +6,8 @@ A faulty row is reported in its place and the stream goes on; only what makes a 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -72,6 +73,27 @@ def file_stem(file: str) -> str:
     ('bot-a', 'stdin')
     """
     return stem_of(Path(file)).strip("<>")
+
+
+def short_names(files: Iterable[str]) -> dict[str, str]:
+    """What each file is called beside the others: its stem, after as many folders as tell equal stems apart.
+
+    >>> list(short_names(["runs/may/bot.jsonl", "runs/june/bot.jsonl", "runs/june/old.jsonl"]).values())
+    ['may/bot', 'june/bot', 'old']
+    """
+    different = list(dict.fromkeys(files))
+    named: dict[str, str] = {}
+    for depth in range(max((len(Path(file).parts) for file in different), default=0)):
+        names = {file: _with_folders(file, depth) for file in different if file not in named}
+        counts = Counter(names.values())
+        named |= {file: name for file, name in names.items() if counts[name] == 1}
+    # The same name with two suffixes in one folder.
+    return {file: named.get(file, file) for file in different}
+
+
+def _with_folders(file: str, depth: int) -> str:
+    parents = Path(file).parts[:-1]
+    return "/".join((*parents[len(parents) - depth :], file_stem(file))) if depth <= len(parents) else file
 
 
 def corpus_exclusions(corpus: str) -> tuple[str, ...]:

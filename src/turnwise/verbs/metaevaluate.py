@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import corpus_exclusions, file_stem
+from turnwise.io.read import corpus_exclusions, short_names
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats.correlation import kendall, pearson, spearman
@@ -63,7 +63,10 @@ def metaevaluate(
     cache: str | Path | None = None,
     progress: Iterator[None] | None = None,
 ) -> MetaEvaluation:
-    """Correlate metrics, and the one that `config` composes, with ratings. Each file is a corpus, named by its stem."""
+    """Correlate metrics, and the one that `config` composes, with ratings.
+
+    Each file is a corpus, named by its stem, and by its folders too where files of one name are given.
+    """
     levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
     result = evaluate(
         source,
@@ -102,9 +105,11 @@ def metaevaluate(
 
 
 def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
-    corpora: dict[str, list[Judged]] = {}
+    judged = list(judged)
+    names = short_names(item.row.file for item in judged)
+    corpora: dict[str, list[Judged]] = {name: [] for name in names.values()}
     for item in judged:
-        corpora.setdefault(file_stem(item.row.file), []).append(item)
+        corpora[names[item.row.file]].append(item)
     return corpora
 
 
