@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,11 @@ import turnwise as tw
 
 def value(result: Any, method: str) -> Any:
     return next(row for row in result.rows if row.method == method).value
+
+
+def written(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
 
 
 def test_perfect_agreement_is_one() -> None:
@@ -59,3 +67,13 @@ def test_the_reason_why_there_are_no_ratings_is_given() -> None:
         tw.agreement([{"response": "x", "ratings": {"Q": [float("nan"), 3]}}])
     with pytest.raises(tw.TurnwiseError, match="at most one rating"):
         tw.agreement([{"response": "x", "ratings": {"Q": [2, None, None]}}] * 3)
+
+
+def test_each_file_has_raters_and_dialogues_of_its_own(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    shared = {"messages": said, "system": "bot"}
+    alike = [{**shared, "dialogue_id": str(n), "ratings": {"Q": [n, n]}, "raters": ["a", "b"]} for n in range(5)]
+    apart = [{**shared, "dialogue_id": str(n), "ratings": {"Q": [n, 5 - n]}, "raters": ["a", "b"]} for n in range(4)]
+    result = tw.agreement([written(tmp_path / "alike.jsonl", alike), written(tmp_path / "apart.jsonl", apart)])
+    found = [(row.corpus, row.n_items, row.value) for row in result.rows if row.method == "rater-pairs-pearson"]
+    assert found == [("alike", 5, pytest.approx(1.0)), ("apart", 4, pytest.approx(-1.0))]

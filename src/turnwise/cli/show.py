@@ -21,7 +21,7 @@ from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.engine.summarise import SystemValue
-    from turnwise.verbs.agree import Agreement
+    from turnwise.verbs.agree import Agreement, AgreementRow
     from turnwise.verbs.ballots import Votes
     from turnwise.verbs.compare import Comparison
     from turnwise.verbs.evaluate import Result
@@ -201,17 +201,22 @@ def agreement(result: Agreement, form: str) -> None:
     if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
         return
     numbers = ("value", "95 % interval", "items", "raters")
-    table = _table("Agreement between raters", ("quality", "method"), numbers)
-    table.columns[1].no_wrap = True
-    previous = None
+    corpora: dict[str, list[AgreementRow]] = {}
     for row in result.rows:
-        if previous is not None and row.quality != previous:
-            table.add_section()
-        label = Text(row.quality if row.quality != previous else "")
-        interval = _interval(row.low, row.high)
-        table.add_row(label, Text(row.method), _number(row.value), interval, str(row.n_items), str(row.n_raters))
-        previous = row.quality
-    out.print(table)
+        corpora.setdefault(row.corpus, []).append(row)
+    for corpus, rows in corpora.items():
+        title = "Agreement between raters" + (f" of {corpus}" if len(corpora) > 1 else "")
+        table = _table(title, ("quality", "method"), numbers)
+        table.columns[1].no_wrap = True
+        previous = None
+        for row in rows:
+            if previous is not None and row.quality != previous:
+                table.add_section()
+            label = Text(row.quality if row.quality != previous else "")
+            interval = _interval(row.low, row.high)
+            table.add_row(label, Text(row.method), _number(row.value), interval, str(row.n_items), str(row.n_raters))
+            previous = row.quality
+        out.print(table)
 
 
 def fit(result: Fit, form: str) -> None:

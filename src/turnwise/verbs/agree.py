@@ -10,7 +10,7 @@ import numpy as np
 from turnwise.dialogue import Example
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import describe
+from turnwise.io.read import describe, short_names
 from turnwise.stats import agreement as forms
 from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
 from turnwise.verbs.table import Rows
@@ -18,8 +18,9 @@ from turnwise.verbs.table import Rows
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One form of agreement on one quality."""
+    """One form of agreement on one quality of one corpus."""
 
+    corpus: str
     quality: str
     method: str
     n_items: int
@@ -45,24 +46,34 @@ def agreement(
     strict: bool = False,
     seed: int = 0,
 ) -> Agreement:
-    """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas."""
+    """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas.
+
+    Each file is a corpus with raters of its own, named as `metaevaluate` names it.
+    """
     check_seed(seed)
-    problems, rated = [], []
+    problems: list[str] = []
+    files: dict[str, list[Example]] = {}
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         if row.example is None:
             if strict:
                 raise TurnwiseError(describe(row))
             problems.append(describe(row))
         elif row.example.ratings:
-            rated.append(row.example)
-    rated = _one_per_dialogue(rated)
-    known = list(dict.fromkeys(quality for example in rated for quality in example.ratings))
+            files.setdefault(row.file, []).append(row.example)
+    found = (quality for rated in files.values() for example in rated for quality in example.ratings)
+    known = list(dict.fromkeys(found))
     if not known:
         why = f"; the first problem: {problems[0]}" if problems else ""
         raise TurnwiseError(f"no row has ratings{why or NO_RATINGS}")
     check_qualities(known, qualities)
     chosen = [quality for quality in known if qualities is None or quality in qualities]
-    rows = [row for quality in chosen for row in _rows(quality, rated, seed)]
+    names = short_names(files)
+    rows = [
+        row
+        for file, rated in files.items()
+        for quality in chosen
+        for row in _rows(names[file], quality, _one_per_dialogue(rated), seed)
+    ]
     if not rows:
         raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")
     return Agreement(rows, problems=problems)
@@ -77,7 +88,7 @@ def _one_per_dialogue(examples: list[Example]) -> list[Example]:
     return list(kept.values())
 
 
-def _rows(quality: str, examples: list[Example], seed: int) -> list[AgreementRow]:
+def _rows(corpus: str, quality: str, examples: list[Example], seed: int) -> list[AgreementRow]:
     items = [example for example in examples if len(example.ratings.get(quality, ())) > 0]
     slots = max((len(example.ratings[quality]) for example in items), default=0)
     if slots < 2:
@@ -102,5 +113,6 @@ def _rows(quality: str, examples: list[Example], seed: int) -> list[AgreementRow
             found = forms.agreement(form, ratings, raters if named else None, clusters, seed=seed)
         except ValueError as problem:
             raise TurnwiseError(f"ratings of {quality}: {problem}; each rater may rate an item once") from None
-        rows.append(AgreementRow(quality, form, found.n_items, found.n_raters, found.value, found.low, found.high))
+        numbers = (found.n_items, found.n_raters, found.value, found.low, found.high)
+        rows.append(AgreementRow(corpus, quality, form, *numbers))
     return rows
