@@ -77,3 +77,15 @@ def test_each_file_has_raters_and_dialogues_of_its_own(tmp_path: Path) -> None:
     result = tw.agreement([written(tmp_path / "alike.jsonl", alike), written(tmp_path / "apart.jsonl", apart)])
     found = [(row.corpus, row.n_items, row.value) for row in result.rows if row.method == "rater-pairs-pearson"]
     assert found == [("alike", 5, pytest.approx(1.0)), ("apart", 4, pytest.approx(-1.0))]
+
+
+def test_a_row_that_does_not_name_its_raters_is_said_to_change_the_method() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": str(n), "response": "x", "ratings": {"Q": [n % 3, n % 5]}, "raters": ["a", "b"]} for n in range(9)
+    ]
+    assert tw.agreement(rows).notes == []
+    del rows[4]["raters"]
+    result = tw.agreement(rows)
+    assert not any(row.method.startswith("rater-pairs") for row in result.rows)
+    assert len(result.notes) == 1
+    assert "1 of 9 rows with ratings of Q has no raters" in result.notes[0]

@@ -325,6 +325,7 @@ def agreement(
             seed=seed,
         )
     show.problems(result.problems)
+    show.notes(result.notes)
     show.agreement(result, format.value)
 
 

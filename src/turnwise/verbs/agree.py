@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from turnwise.io.read import describe, short_names
 from turnwise.stats import agreement as forms
 from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
 from turnwise.verbs.table import Rows
+from turnwise.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,15 @@ def agreement(
     check_qualities(known, qualities)
     chosen = [quality for quality in known if qualities is None or quality in qualities]
     names = short_names(files)
-    rows = [
-        row
-        for file, rated in files.items()
-        for quality in chosen
-        for row in _rows(names[file], quality, _one_per_dialogue(rated), seed)
-    ]
+    rows: list[AgreementRow] = []
+    notes: list[str] = []
+    for file, rated in files.items():
+        judged = _one_per_dialogue(rated)
+        rows += [row for quality in chosen for row in _rows(names[file], quality, judged, seed)]
+        notes += [f"{names[file]}: {note}" for note in _not_named(judged, chosen)]
     if not rows:
         raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")
-    return Agreement(rows, problems=problems)
+    return Agreement(rows, notes, problems)
 
 
 def _one_per_dialogue(examples: list[Example]) -> list[Example]:
@@ -88,8 +89,29 @@ def _one_per_dialogue(examples: list[Example]) -> list[Example]:
     return list(kept.values())
 
 
+def _not_named(examples: list[Example], qualities: Sequence[str]) -> Iterator[str]:
+    """Where only some rows say who rated: what is then missing or other than expected."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    for quality in qualities:
+        items = _rated(examples, quality)
+        unnamed = sum(not example.raters for example in items)
+        if 0 < unnamed < len(items):
+            alike.setdefault((unnamed, len(items)), []).append(quality)
+    for (unnamed, of), names in alike.items():
+        lacking = f"{unnamed} of {counted(of, 'row')} with ratings of {', '.join(names)} {_have(unnamed)} no raters"
+        yield f"{lacking}: each slot counts as one rater, and rater-pairs are left out; name the raters of every row"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _rated(examples: list[Example], quality: str) -> list[Example]:
+    return [example for example in examples if len(example.ratings.get(quality, ())) > 0]
+
+
 def _rows(corpus: str, quality: str, examples: list[Example], seed: int) -> list[AgreementRow]:
-    items = [example for example in examples if len(example.ratings.get(quality, ())) > 0]
+    items = _rated(examples, quality)
     slots = max((len(example.ratings[quality]) for example in items), default=0)
     if slots < 2:
         return []
