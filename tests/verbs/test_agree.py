@@ -89,3 +89,33 @@ def test_a_row_that_does_not_name_its_raters_is_said_to_change_the_method() -> N
     assert not any(row.method.startswith("rater-pairs") for row in result.rows)
     assert len(result.notes) == 1
     assert "1 of 9 rows with ratings of Q has no raters" in result.notes[0]
+
+
+def test_a_rater_named_twice_counts_as_two_and_is_said(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "id": str(n),
+            "context": [f"question {n}"],
+            "response": "x " * (n % 4 + 1),
+            "ratings": {"Overall": [n % 3, n % 5]},
+        }
+        for n in range(12)
+    ]
+    for row in rows:
+        row["raters"] = ["r1", "r1" if row["id"] == "5" else "r2"]
+    file = written(tmp_path / "rated.jsonl", rows)
+    said = f"1 row with a rater named twice, first {file}:6 (r1): the later rating counts as one of r1 (2)"
+    result = tw.agreement(file)
+    assert {row.n_raters for row in result.rows if not row.method.startswith("slot-pairs")} == {3}
+    assert any(said in note for note in result.notes)
+    assert any(said in note for note in tw.fit(file, metrics="length", per_rater=True).notes)
+
+
+def test_pairs_that_say_nothing_are_counted() -> None:
+    rows = [
+        {"id": str(n), "response": "x", "ratings": {"Q": [n % 3, n % 4, 2]}, "raters": ["a", "b", "same"]}
+        for n in range(12)
+    ]
+    notes = tw.agreement(rows).notes
+    assert any("Q: 2 of 3 pairs left out of slot-pairs-pearson" in note for note in notes)
+    assert any("Q: 1 of 3 raters left out of leave-one-out-mean-pearson" in note for note in notes)

@@ -23,25 +23,35 @@ from turnwise.stats.kappa import weighted_kappa
 from turnwise.stats.weighted import WeightedMethod, weighted_correlation
 
 Measure = Callable[[FloatArray, FloatArray], FloatArray]
+Each = Callable[[FloatArray, FloatArray], list[FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement in one form, over the items that at least two people rated; None where it is undefined."""
+    """Agreement in one form, over the items that at least two people rated; None where it is undefined.
+
+    `averaged` is how many pairs or raters it is taken over, `undefined` how many of them say nothing.
+    """
 
     value: float | None
     n_items: int
     n_raters: int
     low: float | None = None
     high: float | None = None
+    averaged: int = 1
+    undefined: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A named way to measure agreement, and whether its columns are slots or people."""
+    """A named way to measure agreement, and whether its columns are slots or people.
+
+    `each` gives the values of single pairs or raters, where the measure is taken over such.
+    """
 
     columns: Literal["slots", "raters"]
     measure: Measure
+    each: Each | None = None
 
 
 def agreement(
@@ -64,15 +74,21 @@ def agreement(
     rated = ~np.isnan(matrix)
     items = rated.sum(axis=1) >= 2
     n_items, n_raters = int(items.sum()), int(rated[items].any(axis=0).sum())
-    value = float(chosen.measure(matrix, np.ones((len(matrix), 1)))[0]) if n_items else np.nan
+    if chosen.each is None and raters is not None:
+        # Alpha does not ask who gave a rating, but it is one of all the people.
+        n_raters = len({str(name) for name in raters[rated & items[:, None]]})
+    once = np.ones((len(matrix), 1))
+    value = float(chosen.measure(matrix, once)[0]) if n_items else np.nan
     if not np.isfinite(value):
         return Agreement(None, n_items, n_raters)
+    each = chosen.each(matrix, once) if chosen.each else []
+    taken_over = (len(each) or 1, sum(bool(np.isnan(found[0])) for found in each))
     if resamples == 0 or cluster_codes(clusters, len(matrix))[1] < 2:
-        return Agreement(value, n_items, n_raters)
+        return Agreement(value, n_items, n_raters, None, None, *taken_over)
     drawn = bootstrap(partial(chosen.measure, matrix), clusters, len(matrix), resamples, seed)
     interval = percentile_interval(drawn, level)
     low, high = (interval.low, interval.high) if interval else (None, None)
-    return Agreement(value, n_items, n_raters, low, high)
+    return Agreement(value, n_items, n_raters, low, high, *taken_over)
 
 
 def by_rater(ratings: ArrayLike, raters: NDArray[np.object_]) -> tuple[FloatArray, list[str]]:
@@ -94,25 +110,18 @@ def by_rater(ratings: ArrayLike, raters: NDArray[np.object_]) -> tuple[FloatArra
     return by_name, names
 
 
-def _pair_correlation(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> FloatArray:
-    """Mean correlation over pairs of columns, each on the items that both rated (USR, by slot)."""
-    return _mean_of_defined(
-        [weighted_correlation(a, b, weights[rows], method) for a, b, rows in _column_pairs(matrix, least=3)],
-        weights,
-    )
+def _pair_correlations(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> list[FloatArray]:
+    """The correlation of every pair of columns on the items that both rated (USR, by slot)."""
+    return [weighted_correlation(a, b, weights[rows], method) for a, b, rows in _column_pairs(matrix, least=3)]
 
 
-def _pair_kappa(matrix: FloatArray, weights: FloatArray, power: int) -> FloatArray:
-    """Mean Cohen's kappa over pairs of columns (USL-H); one item in common says nothing of chance."""
-    return _mean_of_defined(
-        [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=2)], weights
-    )
+def _pair_kappas(matrix: FloatArray, weights: FloatArray, power: int) -> list[FloatArray]:
+    """Cohen's kappa of every pair of columns (USL-H); one item in common says nothing of chance."""
+    return [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=2)]
 
 
-def _leave_one_out(
-    matrix: FloatArray, weights: FloatArray, method: WeightedMethod, over_raters: Literal["mean", "max"]
-) -> FloatArray:
-    """Each rater against the mean of all others, then the mean or the best over raters (Holistic)."""
+def _each_left_out(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> list[FloatArray]:
+    """Each rater against the mean of all others (Holistic)."""
     values = []
     given = ~np.isnan(matrix)
     filled = np.where(given, matrix, 0.0)
@@ -124,10 +133,7 @@ def _leave_one_out(
         mean = (filled.sum(axis=1) - filled[:, rater])[rows] / others[rows]
         # Means of few whole numbers come out of the subtraction with dust that would break their ties.
         values.append(weighted_correlation(matrix[rows, rater], mean.round(12), weights[rows], method))
-    if over_raters == "mean":
-        return _mean_of_defined(values, weights)
-    best: FloatArray = np.fmax.reduce(values) if values else np.full(weights.shape[1], np.nan)
-    return best
+    return values
 
 
 def _column_pairs(matrix: FloatArray, least: int) -> Iterator[tuple[FloatArray, FloatArray, NDArray[np.bool_]]]:
@@ -147,18 +153,34 @@ def _mean_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArra
     return mean
 
 
+def _best_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArray:
+    """The best rater of every resample."""
+    best: FloatArray = np.fmax.reduce(values) if values else np.full(weights.shape[1], np.nan)
+    return best
+
+
+def _over(
+    columns: Literal["slots", "raters"],
+    each: Each,
+    fold: Callable[[list[FloatArray], FloatArray], FloatArray] = _mean_of_defined,
+) -> Form:
+    """The form that takes something over pairs or raters."""
+    return Form(columns, lambda matrix, weights: fold(each(matrix, weights), weights), each)
+
+
+_FOLDS = {"mean": _mean_of_defined, "max": _best_of_defined}
 _CORRELATIONS: tuple[WeightedMethod, ...] = ("pearson", "spearman")
 
 FORMS: dict[str, Form] = {
-    **{f"slot-pairs-{m}": Form("slots", partial(_pair_correlation, method=m)) for m in _CORRELATIONS},
-    **{f"rater-pairs-{m}": Form("raters", partial(_pair_correlation, method=m)) for m in _CORRELATIONS},
+    **{f"slot-pairs-{m}": _over("slots", partial(_pair_correlations, method=m)) for m in _CORRELATIONS},
+    **{f"rater-pairs-{m}": _over("raters", partial(_pair_correlations, method=m)) for m in _CORRELATIONS},
     **{
-        f"leave-one-out-{over}-{m}": Form("raters", partial(_leave_one_out, method=m, over_raters=over))
-        for over in ("mean", "max")
+        f"leave-one-out-{name}-{m}": _over("raters", partial(_each_left_out, method=m), fold)
+        for name, fold in _FOLDS.items()
         for m in _CORRELATIONS
     },
     **{
-        name: Form("raters", partial(_pair_kappa, power=power))
+        name: _over("raters", partial(_pair_kappas, power=power))
         for name, power in {"kappa": 0, "kappa-linear": 1, "kappa-quadratic": 2}.items()
     },
     **{

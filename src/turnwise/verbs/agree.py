@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from turnwise.dialogue import Example
+from turnwise.dialogue import Example, Row
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, short_names
 from turnwise.stats import agreement as forms
 from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
+from turnwise.verbs.rated import named_twice, rater_names
 from turnwise.verbs.table import Rows
 from turnwise.wording import counted
 
@@ -34,6 +36,25 @@ class AgreementRow:
 NO_RATINGS = '; add a field such as "ratings": {"Overall": [4, 5, 3]}'
 
 
+class Undefined:
+    """Pairs and raters that a mean leaves out, because somebody never varied."""
+
+    def __init__(self) -> None:
+        self._forms: dict[tuple[str, int, int], list[str]] = {}
+
+    def see(self, quality: str, form: str, found: forms.Agreement) -> None:
+        """Note what is left out of one value."""
+        if found.undefined and found.value is not None:
+            self._forms.setdefault((quality, found.undefined, found.averaged), []).append(form)
+
+    def remarks(self) -> Iterator[str]:
+        """One line for each quality and number."""
+        for (quality, undefined, averaged), names in self._forms.items():
+            of = "raters" if all(name.startswith("leave-one-out") for name in names) else "pairs"
+            share = f"{undefined} of {averaged} {of}"
+            yield f"{quality}: {share} left out of {', '.join(names)}, undefined where all ratings are the same"
+
+
 class Agreement(Rows[AgreementRow]):
     """Agreement of the raters."""
 
@@ -53,15 +74,16 @@ def agreement(
     """
     check_seed(seed)
     problems: list[str] = []
-    files: dict[str, list[Example]] = {}
+    files: dict[str, list[Row]] = {}
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         if row.example is None:
             if strict:
                 raise TurnwiseError(describe(row))
             problems.append(describe(row))
         elif row.example.ratings:
-            files.setdefault(row.file, []).append(row.example)
-    found = (quality for rated in files.values() for example in rated for quality in example.ratings)
+            files.setdefault(row.file, []).append(row)
+    examples = {file: _one_per_dialogue(rated) for file, rated in files.items()}
+    found = (quality for rated in examples.values() for example in rated for quality in example.ratings)
     known = list(dict.fromkeys(found))
     if not known:
         why = f"; the first problem: {problems[0]}" if problems else ""
@@ -71,19 +93,20 @@ def agreement(
     names = short_names(files)
     rows: list[AgreementRow] = []
     notes: list[str] = []
-    for file, rated in files.items():
-        judged = _one_per_dialogue(rated)
-        rows += [row for quality in chosen for row in _rows(names[file], quality, judged, seed)]
-        notes += [f"{names[file]}: {note}" for note in _not_named(judged, chosen)]
+    for file, rated in examples.items():
+        undefined = Undefined()
+        rows += [row for quality in chosen for row in _rows(names[file], quality, rated, seed, undefined)]
+        remarks = chain(_not_named(rated, chosen), undefined.remarks())
+        notes += [*(f"{names[file]}: {note}" for note in remarks), *named_twice(files[file])]
     if not rows:
         raise TurnwiseError("every item has at most one rating; agreement needs two raters per item")
     return Agreement(rows, notes, problems)
 
 
-def _one_per_dialogue(examples: list[Example]) -> list[Example]:
+def _one_per_dialogue(rows: list[Row]) -> list[Example]:
     """Ratings of a whole dialogue stand on each of its turns; they are one judgement, and count once."""
     kept: dict[object, Example] = {}
-    for position, example in enumerate(examples):
+    for position, example in enumerate(row.example for row in rows if row.example):
         whole = example.rated == "dialogue"
         kept.setdefault((example.system, example.dialogue_id) if whole else position, example)
     return list(kept.values())
@@ -110,7 +133,7 @@ def _rated(examples: list[Example], quality: str) -> list[Example]:
     return [example for example in examples if len(example.ratings.get(quality, ())) > 0]
 
 
-def _rows(corpus: str, quality: str, examples: list[Example], seed: int) -> list[AgreementRow]:
+def _rows(corpus: str, quality: str, examples: list[Example], seed: int, undefined: Undefined) -> list[AgreementRow]:
     items = _rated(examples, quality)
     slots = max((len(example.ratings[quality]) for example in items), default=0)
     if slots < 2:
@@ -122,8 +145,7 @@ def _rows(corpus: str, quality: str, examples: list[Example], seed: int) -> list
     for position, example in enumerate(items):
         given = example.ratings[quality]
         ratings[position, : len(given)] = [np.nan if rating is None else rating for rating in given]
-        names = example.raters or [f"#{slot + 1}" for slot in range(len(given))]
-        raters[position, : len(given)] = names
+        raters[position, : len(given)] = rater_names(example, len(given))
     clusters = np.array([cluster_key(example) for example in items], dtype=np.int64)
     named = all(example.raters for example in items)
     rows = []
@@ -131,10 +153,8 @@ def _rows(corpus: str, quality: str, examples: list[Example], seed: int) -> list
         # Without names a slot is all there is to go by, and pairs of raters are the pairs of slots again.
         if not named and form.startswith("rater-pairs"):
             continue
-        try:
-            found = forms.agreement(form, ratings, raters if named else None, clusters, seed=seed)
-        except ValueError as problem:
-            raise TurnwiseError(f"ratings of {quality}: {problem}; each rater may rate an item once") from None
+        found = forms.agreement(form, ratings, raters if named else None, clusters, seed=seed)
+        undefined.see(quality, form, found)
         numbers = (found.n_items, found.n_raters, found.value, found.low, found.high)
         rows.append(AgreementRow(corpus, quality, form, *numbers))
     return rows

@@ -26,7 +26,7 @@ from turnwise.stats.fitting import (
 )
 from turnwise.verbs.config import composite_of, name_for, save_config
 from turnwise.verbs.evaluate import check_targets, evaluate
-from turnwise.verbs.rated import Item, clusters_of, rated_items
+from turnwise.verbs.rated import Item, clusters_of, named_twice, rated_items
 
 # With fewer items than this for each metric, weights follow the accidents of the sample.
 ITEMS_PER_METRIC = 3
@@ -151,6 +151,8 @@ def fit(
     _check_data(keys, scores, overall, clusters, target, missing)
     method = Method(ridge, non_negative)
     people = _people(items, len(keys), notes) if per_rater else {}
+    if per_rater:
+        notes += named_twice(item.row for item in result.judged)
     ratings = np.column_stack(list(people.values())) if people else overall
     fitted = fit_linear(scores, ratings, method)
     dealt = folds_by_cluster(clusters, folds, seed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.dialogue import Example, mean_rating
+from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.local import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.verbs.evaluate import check_qualities
+from turnwise.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,35 @@ def rated_items(judged: list[Judged], keys: list[str], target: str, excluded: se
 def _by_rater(example: Example, target: str) -> dict[str, float]:
     """Ratings by rater; without names a slot stands for a rater."""
     given = example.ratings[target]
-    names = example.raters or [f"#{slot + 1}" for slot in range(len(given))]
-    # A rater who rated an item twice must not lose the first rating.
-    unique = [name if name not in names[:slot] else f"{name} ({slot + 1})" for slot, name in enumerate(names)]
-    return {name: rating for name, rating in zip(unique, given, strict=False) if rating is not None}
+    return {
+        name: rating
+        for name, rating in zip(rater_names(example, len(given)), given, strict=False)
+        if rating is not None
+    }
+
+
+def rater_names(example: Example, slots: int) -> list[str]:
+    """Who gave each rating of an item; without names a slot stands for a rater.
+
+    Of a rater who is named twice, the later rating counts as another's: neither may be lost.
+    """
+    names = example.raters or [f"#{slot + 1}" for slot in range(slots)]
+    return [name if name not in names[:slot] else f"{name} ({slot + 1})" for slot, name in enumerate(names)]
+
+
+def named_twice(rows: Iterable[Row]) -> Iterator[str]:
+    """A remark where rows name a rater twice: how many, and the first of them."""
+    found = [row for row in rows if row.example and len(set(row.example.raters)) < len(row.example.raters)]
+    if not found or found[0].example is None:
+        return
+    raters = found[0].example.raters
+    twice = next(name for slot, name in enumerate(raters) if name in raters[:slot])
+    renamed = next(name for name in rater_names(found[0].example, 0) if name not in raters)
+    place = f"{found[0].file}:{found[0].line}"
+    yield (
+        f"{counted(len(found), 'row')} with a rater named twice, first {place} ({twice}): "
+        f"the later rating counts as one of {renamed}; name each rater once"
+    )
 
 
 def _ties(example: Example, position: int, whole: bool) -> tuple[object, ...]:
