@@ -55,7 +55,7 @@ class Row:
     """One row of an input file: an example, or the reason why there is none. Nothing is dropped.
 
     `system` says whose row it is, also where there is no example, so that failures can be counted per system. `more`
-    are the fields of the file that are none of ours.
+    are the fields of the file that are none of ours; `goes_on` says that its dialogue began in an earlier file.
     """
 
     id: str
@@ -65,6 +65,7 @@ class Row:
     error: str | None = None
     system: str | None = None
     more: Mapping[str, Any] | None = None
+    goes_on: bool = False
 
 
 def mean_rating(ratings: tuple[float | None, ...]) -> float | None:

@@ -102,3 +102,36 @@ def test_logs_of_see_et_al_bring_their_dialogues(tmp_path: Path) -> None:
     assert len(result.judged) == 8
     rows = tw.metaevaluate(file, metrics=["length"], corpus="see", level="all", qualities=["enjoy"]).rows
     assert {(row.level, row.n) for row in rows} == {("dialogue", 8), ("system", 3)}
+
+
+def turns(dialogue: str, asked: str, replies: range) -> list[dict[str, Any]]:
+    """Some replies of a dialogue, each with all that was said before."""
+    said = [asked, *(f"turn {number}" for number in range(9))]
+    shared = {"dialogue_id": dialogue, "system": "bot"}
+    return [{**shared, "context": said[: 2 * n + 1], "response": "word " * (n + 1)} for n in replies]
+
+
+def files_of(folder: Path, *parts: list[dict[str, Any]]) -> list[str]:
+    files = [folder / f"part-{number}.jsonl" for number in range(len(parts))]
+    for file, rows in zip(files, parts, strict=True):
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return list(map(str, files))
+
+
+def test_dialogues_that_only_share_a_number_are_kept_apart(tmp_path: Path) -> None:
+    files = files_of(tmp_path, turns("0", "hi", range(2)), turns("0", "what is new ?", range(4)))
+    result = tw.evaluate(files, metrics=["length"])
+    assert [(d["dialogue_id"], d["scores"]["length"]) for d in result.to_dict()["dialogues"]] == [
+        ("0", 1.5),
+        ("0 (part-1)", 2.5),
+    ]
+    assert result.problems == []
+
+
+def test_a_dialogue_that_goes_on_in_the_next_file_stays_one_and_that_is_said(tmp_path: Path) -> None:
+    files = files_of(tmp_path, turns("0", "hi", range(2)), turns("0", "hi", range(2, 4)))
+    result = tw.evaluate(files, metrics=["length"])
+    assert [d["scores"]["length"] for d in result.to_dict()["dialogues"]] == [2.5]
+    assert len(result.problems) == 1
+    assert f"{files[1]}:1: counted into a dialogue of an earlier file" in result.problems[0]
+    assert "(2 rows, the first here)" in result.problems[0]

@@ -17,6 +17,7 @@ from turnwise.io import corpora
 from turnwise.io.chat import chat_examples, is_chat
 from turnwise.io.columns import check_mapping, rename, unlisted
 from turnwise.io.corpora.base import Corpus
+from turnwise.io.dialogues import DialoguesOfFiles
 from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values
 from turnwise.io.native import example_from, row_id
 from turnwise.io.objects import object_records
@@ -49,7 +50,7 @@ def read_rows(
     if isinstance(sources, str | Path):
         sources = [sources]
     if isinstance(sources, Sequence) and sources and all(isinstance(item, str | Path) for item in sources):
-        return chain.from_iterable(_read_file(source, chosen, renamed, lines_before) for source in resolve(sources))
+        return _read_files(resolve(sources), chosen, renamed, lines_before)
     if is_frame(sources):
         _refuse(chosen, PYTHON)
         return _finish(frame_records(sources, renamed), PYTHON)
@@ -99,6 +100,17 @@ def _with_folders(file: str, depth: int) -> str:
 def corpus_exclusions(corpus: str) -> tuple[str, ...]:
     """The systems that a corpus's paper leaves out of its correlations."""
     return corpora.find(corpus).excluded_systems
+
+
+def _read_files(
+    sources: Sequence[Source], corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int
+) -> Iterator[Row]:
+    if len(sources) == 1:
+        yield from _read_file(sources[0], corpus, mapping, lines_before)
+        return
+    dialogues, names = DialoguesOfFiles(), short_names(source.file for source in sources)
+    for source in sources:
+        yield from dialogues.told_apart(_read_file(source, corpus, mapping, lines_before), names[source.file])
 
 
 def _read_file(

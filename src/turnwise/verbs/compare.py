@@ -17,7 +17,7 @@ from turnwise.stats import significance
 from turnwise.verbs.differences import difference
 from turnwise.verbs.evaluate import Result, check_seed, evaluate
 from turnwise.verbs.pairs import Answered, Match, match
-from turnwise.verbs.problems import AS_ONE
+from turnwise.verbs.problems import AS_ONE, GOES_ON
 from turnwise.verbs.table import Rows
 from turnwise.wording import counted
 
@@ -89,7 +89,7 @@ def compare(
     judged, apart = _label_by_source(result.judged)
     notes = [*result.notes, *apart]
     # Told apart by their sources, files of one name are no longer one system.
-    problems = [line for line in result.problems if not apart or AS_ONE not in line]
+    problems = [line for line in result.problems if not apart or not (AS_ONE in line or GOES_ON in line)]
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
     if len(systems) < 2 and result.problems:
         # Another system may have been meant, none of whose rows can be used.

@@ -18,6 +18,7 @@ from turnwise.stats.systems import system_correlation_interval
 from turnwise.verbs.evaluate import check_qualities, evaluate
 from turnwise.verbs.points import Level, Points, intervals_of, points_of, system_means
 from turnwise.verbs.pooled import Pooled
+from turnwise.verbs.problems import GOES_ON
 from turnwise.verbs.table import Rows
 
 
@@ -101,7 +102,9 @@ def metaevaluate(
     _check_found(rows, result.judged, levels, result.metrics)
     if "system" not in levels and (whole := _of_systems(result.metrics)):
         notes.append(f"left out: {OF_SYSTEMS.format(', '.join(whole))}")
-    return MetaEvaluation(rows, notes, result.problems, result.signatures)
+    # Each file being a corpus, no dialogue goes on in another.
+    problems = [line for line in result.problems if GOES_ON not in line]
+    return MetaEvaluation(rows, notes, problems, result.signatures)
 
 
 def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

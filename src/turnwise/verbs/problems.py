@@ -10,17 +10,19 @@ from turnwise.engine.local import Judged
 from turnwise.engine.state import allow
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, file_stem
+from turnwise.wording import counted
 
 # A file of millions of bad rows must not fill the memory with what is said of them.
 MOST_LINES = 10_000
 AS_ONE = "are counted as one system"
+GOES_ON = "counted into a dialogue"
 _stem = lru_cache(file_stem)
 
 
 @allow
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What a metric lacks: in how many rows, and the first of them."""
+    """What a metric lacks, or what else is found: in how many rows, and the first of them."""
 
     number: int
     place: str
@@ -40,6 +42,8 @@ class Problems:
     # The first file of each system, and another one that is counted in because it bears the same name.
     files: dict[str, str] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)
+    # The first row of a dialogue that began in an earlier file, and how many such rows there are.
+    going_on: Unmet | None = None
 
     @property
     def bad_rows(self) -> list[str]:
@@ -51,6 +55,8 @@ class Problems:
         self.rows += 1
         if row.example is not None and row.system is not None and row.system not in self.joined:
             self._see_file(row.system, row.file)
+        if row.goes_on:
+            self.going_on = _added(self.going_on, Unmet(number, f"{row.file}:{row.line}", 1))
         if row.error is not None:
             if self.strict:
                 raise TurnwiseError(describe(row))
@@ -80,12 +86,12 @@ class Problems:
         for system, file in other.files.items():
             if system not in self.joined:
                 self._see_file(system, file)
+        if other.going_on is not None:
+            self.going_on = _added(self.going_on, other.going_on)
         bad = sorted((*self.bad, *other.bad))
         self.bad, self.more = bad[:MOST_LINES], self.more + other.more + len(bad[MOST_LINES:])
         for what, unmet in other.unmet.items():
-            first = min(unmet, self.unmet.get(what, unmet), key=lambda seen: seen.number)
-            count = unmet.count + (self.unmet[what].count if what in self.unmet else 0)
-            self.unmet[what] = replace(first, count=count)
+            self.unmet[what] = _added(self.unmet.get(what), unmet)
 
     def lines(self) -> list[str]:
         """All problems: bad rows first, then one line per metric and reason."""
@@ -103,4 +109,20 @@ class Problems:
             if system in self.files
         ]
         more = [f"{self.more:,} more rows could not be read"] if self.more else []
-        return [*self.bad_rows, *more, *joined, *unmet_lines]
+        return [*self.bad_rows, *more, *joined, *self._going_on(), *unmet_lines]
+
+    def _going_on(self) -> list[str]:
+        if self.going_on is None:
+            return []
+        rows, place = counted(self.going_on.count, "row"), self.going_on.place
+        return [
+            f"{place}: {GOES_ON} of an earlier file with the same id, system and first words "
+            f"({rows}, the first here); give dialogues of their own other ids"
+        ]
+
+
+def _added(one: Unmet | None, other: Unmet) -> Unmet:
+    """Two counts of the same thing together."""
+    if one is None:
+        return other
+    return replace(min(one, other, key=lambda seen: seen.number), count=one.count + other.count)
