@@ -293,6 +293,23 @@ def test_a_faulty_item_costs_itself_only(tmp_path: Path) -> None:
     assert [row.id for row in rows if row.example] == ["tc_002_0", "tc_002_1"]
 
 
+def test_an_item_of_another_shape_costs_itself_only(tmp_path: Path) -> None:
+    blank = {"context": "", "response": "", "system": "Meena", "annotations": {}}
+    turn = {**blank, "context": "User: Hi!", "response": "System: Hello."}
+    rows = list(read_rows(write(tmp_path / "fed_data.json", [turn, blank, turn]), corpus="fed"))
+    assert [row.example is None for row in rows] == [False, True, False]
+    assert faults(rows) == ["response: blank, as is the context; take the file as its authors released it"]
+
+    for wrong in ({"model_persona": ["i run."]}, {"evaluator_id_hashed": {}, "dialog": [None]}):
+        log = write(tmp_path / "log.jsonl", [{**SEE_ITEM, **wrong}, SEE_ITEM], lines=True)
+        assert [row.example is None for row in read_rows(log, corpus="see")] == [True, False]
+
+    unhashable = {**USR_ITEM, "annotators": [["Ann"], "Bob", "Cy"]}
+    rows = list(read_rows(write(tmp_path / "tc_usr_data.json", [unhashable, USR_ITEM]), corpus="usr"))
+    assert [row.example is None for row in rows] == [True, False, False]
+    assert "item: not as this format has it (TypeError" in faults(rows)[0]
+
+
 @pytest.mark.parametrize("name", corpora.CORPORA)
 def test_the_wrong_corpus_is_a_clear_fault_and_no_crash(tmp_path: Path, name: str) -> None:
     items: list[Any] = [

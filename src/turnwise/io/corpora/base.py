@@ -9,6 +9,8 @@ from typing import Any, Literal
 from turnwise.io.problem import Problem, Records, kind
 
 Row = dict[str, Any]
+# What a reader trips over where a release has something else than it always had.
+OF_OTHER_SHAPE = (AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,18 @@ def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> 
             continue
         try:
             rows = list(rows_of(item, index))
-        except Problem as problem:
-            yield line, problem
+        except (Problem, *OF_OTHER_SHAPE) as problem:
+            yield line, as_problem(problem)
         else:
             yield from ((line, row) for row in rows)
+
+
+def as_problem(problem: Exception) -> Problem:
+    """What is wrong with an item, for its row."""
+    if isinstance(problem, Problem):
+        return problem
+    found = f"not as this format has it ({type(problem).__name__}: {problem})"
+    return Problem("item", found, "take the file as its authors released it")
 
 
 def text(item: Mapping[str, Any], key: str) -> str:

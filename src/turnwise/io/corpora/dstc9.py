@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from turnwise.io.corpora.base import Corpus, Row, messages, number_or_missing, text
+from turnwise.io.corpora.base import OF_OTHER_SHAPE, Corpus, Row, as_problem, messages, number_or_missing, text
 from turnwise.io.problem import Problem, Record, Records
 
 OVERALL = "human (overall)"
@@ -21,8 +21,8 @@ def read(records: Records, stem: str) -> Records:
             continue
         try:
             yield line, _chat([item for _, item in items], f"{stem}_{index:03}", stem)
-        except Problem as problem:
-            yield line, problem
+        except (Problem, *OF_OTHER_SHAPE) as problem:
+            yield line, as_problem(problem)
 
 
 def _dialogue(record: Record) -> object:

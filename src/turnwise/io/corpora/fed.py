@@ -29,6 +29,8 @@ def read(records: Records, stem: str) -> Records:
             yield {**row, "messages": messages(transcript)}
             return
         turns = messages(f"{transcript}\n{text(item, 'response')}")
+        if not turns:
+            raise Problem("response", "blank, as is the context", "take the file as its authors released it")
         if turns[-1]["role"] != "assistant":
             raise Problem("response", "spoken by the user", 'begin it with "System:"')
         yield {

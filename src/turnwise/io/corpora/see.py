@@ -26,7 +26,7 @@ def read(records: Records, stem: str) -> Records:
         yield {
             "id": item.get("assignment_id_hashed") or f"{stem}_{index:04}",
             "system": text(item, "model_name"),
-            "facts": lines(item.get("model_persona") or ""),
+            "facts": lines(text(item, "model_persona")) if item.get("model_persona") else [],
             "messages": [_message(turn) for turn in listed(item, "dialog")],
             "ratings": {quality: [number_or_missing(given[key])] for key, quality in QUALITIES.items() if key in given},
             "raters": [rater] if rater else [],
