@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,12 @@ def test_on_rated_conversations(topical: Fit, data_dir: Path) -> None:
     # Response length against Overall is a published number of this corpus.
     assert topical.single["length"].pearson == pytest.approx(0.337, abs=5e-4)
     assert topical.single["length"].spearman == pytest.approx(0.275, abs=5e-4)
+
+
+def test_a_metric_that_waits_for_the_whole_run_is_refused_before_anything_is_scored() -> None:
+    def scored() -> Iterator[None]:
+        pytest.fail("something was scored")
+        yield
+
+    with pytest.raises(tw.TurnwiseError, match="fit: fluency:paper compares each response with the whole run; leave"):
+        fit(conversations(), metrics=["length", "fluency:paper"], progress=scored())

@@ -153,3 +153,8 @@ def test_every_step_is_for_the_worse_on_dailydialog(data_dir: Path, real_pack: s
     assert {(t.metric, t.transform): t.trend for t in found.trends} == {
         (metric, transform): trend for metric, trend in wanted.items() for transform in TRANSFORMS
     }
+
+
+def test_a_metric_that_waits_for_the_whole_run_has_no_curve(rows: Rows) -> None:
+    with pytest.raises(TurnwiseError, match="perturb: fluency:paper compares each response with the whole run; leave"):
+        perturb(rows, "length,fluency:paper", ratios=RATIOS, seeds=2)

@@ -170,10 +170,11 @@ def metrics_that_wait(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     }
 
 
-def refuse_waiting(metrics: Mapping[str, Metric], option: str) -> None:
+def refuse_waiting(metrics: Mapping[str, Metric], option: str, remedy: str = "") -> None:
     """A metric that compares each response with all others cannot be computed on a part of them."""
     if names := ", ".join(metrics_that_wait(metrics)):
-        raise TurnwiseError(f"{option}: {names} compares each response with the whole run; score it without {option}")
+        remedy = remedy or f"score it without {option}"
+        raise TurnwiseError(f"{option}: {names} compares each response with the whole run; {remedy}")
 
 
 def _ticking(stream: Iterator[Judged], progress: Iterator[None] | None) -> Iterator[Judged]:

@@ -14,6 +14,7 @@ from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import GROUPS, load_metric, split_list
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
 from turnwise.stats.fitting import (
@@ -25,7 +26,7 @@ from turnwise.stats.fitting import (
     weight_intervals,
 )
 from turnwise.verbs.config import composite_of, name_for, save_config
-from turnwise.verbs.evaluate import check_targets, evaluate
+from turnwise.verbs.evaluate import check_targets, evaluate, refuse_waiting
 from turnwise.verbs.rated import Item, clusters_of, named_twice, rated_items
 
 # With fewer items than this for each metric, weights follow the accidents of the sample.
@@ -122,6 +123,10 @@ def fit(
     averaged. With `config` the fitted metric is written there, for `evaluate(..., config=...)` to use.
     """
     _check_request(ridge, folds)
+    named = split_list(metrics) if isinstance(metrics, str) else (metrics := list(metrics))
+    # A score that depends on the whole run is not one that the fitted metric could weigh on another.
+    alone = {name: load_metric(name) for name in named if isinstance(name, str) and name not in GROUPS}
+    refuse_waiting(alone, "fit", "leave it out with --metrics, or give it constants other than batch")
     if config is not None:
         check_targets(source, config=Path(config))
     result = evaluate(

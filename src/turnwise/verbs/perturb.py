@@ -19,7 +19,7 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import expand
 from turnwise.models.pack import offered_roles
 from turnwise.text.perturb import TRANSFORMS, Transform, perturbed
-from turnwise.verbs.evaluate import Problems, check_seed, name_of, offered_by, rows_of
+from turnwise.verbs.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
 from turnwise.verbs.table import Rows
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -95,6 +95,7 @@ def perturb(
         notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with --sample")
         answers = Random(seed).sample(answers, sample)
     chosen = expand(metrics, offered_by(example for _, example in answers), offered_roles(models))
+    refuse_waiting(chosen, "perturb", "leave it out with --metrics")
     ask = asker(models, device, cache)
 
     def values_at(transform: Transform, ratio: float, number: int) -> list[float | None]:
