@@ -21,7 +21,7 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.protocols import Classify
-from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, save_config
+from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
 from turnwise.verbs.gate import Gate
 
 TOML = """
@@ -256,3 +256,11 @@ def test_one_metric_can_stand_for_two_qualities() -> None:
     metric = composite_of({"name": "mine", "parts": parts})
     assert metric.score(response="one two").value == 1 * 2 + 2 * 2
     assert composite_of(config_of(metric)) == metric
+
+
+@pytest.mark.parametrize("name", ["id", "file", "line", "system", "group", "error", "notes", "number"])
+def test_a_metric_is_not_called_like_a_column_of_the_results(name: str) -> None:
+    config = {"name": name, "parts": [{"metric": "length", "weight": 1.0}]}
+    with pytest.raises(ValueError, match=f"'{name}' is a column of every result; choose another name"):
+        composite_of(config)
+    assert name_for(f"runs/{name}.toml") == f"fitted-{name}"

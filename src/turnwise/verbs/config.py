@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from turnwise.engine.spool import FACTS
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import COMPOSITIONS, NORMALISERS, CompositeMetric, Normaliser, Part
@@ -19,6 +20,8 @@ KEYS = ("name", "description", "composition", "intercept", "parts")
 PART_KEYS = ("metric", "name", "weight", "normaliser")
 # A name is a key in results and stands in signatures, whose punctuation it must not contain.
 NAME = re.compile(r"\w[\w.+-]*")
+# A metric's column stands beside these.
+COLUMNS = frozenset({*FACTS, "notes", "number"})
 
 
 def load_config(path: str | Path) -> CompositeMetric:
@@ -75,6 +78,8 @@ def composite_of(config: Mapping[str, Any]) -> CompositeMetric:
         raise ValueError('name: give the metric one of letters, digits and . + - _, for example name = "mine"')
     if name in entries() or name in GROUPS:
         raise ValueError(f"name: '{name}' is a metric or group already; choose another name")
+    if name in COLUMNS:
+        raise ValueError(f"name: '{name}' is a column of every result; choose another name")
     composition = config.get("composition", "linear")
     if composition not in COMPOSITIONS:
         raise ValueError(f"composition: '{composition}' is not known; choose one of {', '.join(COMPOSITIONS)}")
@@ -106,7 +111,11 @@ def name_for(path: str | Path) -> str:
     ('my-raters', 'fitted-meteor')
     """
     name = re.sub(r"[^\w.+-]+", "-", Path(path).stem).strip("-.+")
-    return name if NAME.fullmatch(name) and name not in entries() and name not in GROUPS else f"fitted-{name}"
+    return name if NAME.fullmatch(name) and not _taken(name) else f"fitted-{name}"
+
+
+def _taken(name: str) -> bool:
+    return name in entries() or name in GROUPS or name in COLUMNS
 
 
 # --- reading --------------------------------------------------------------------------------------------------
