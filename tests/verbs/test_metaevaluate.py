@@ -100,3 +100,18 @@ def test_files_of_one_name_are_two_corpora(rated: list[dict[str, Any]], tmp_path
     files = [str(tmp_path / folder / "x.jsonl") for folder in ("may", "june")]
     rows = tw.metaevaluate(files, metrics=["length"]).rows
     assert [(row.corpus, row.n) for row in rows] == [("may/x", 25), ("june/x", 15)]
+
+
+def test_a_metric_of_groups_is_held_against_ratings_over_systems() -> None:
+    said = {"s0": ["a b", "a b"], "s1": ["a b", "a c"], "s2": ["a b c d", "d c b a"], "s3": ["a b c d e", "f g h i j"]}
+    ratings = {"s0": 1, "s1": 2, "s2": 3, "s3": 4}
+    rows = [
+        {"id": str(n), "group": "g", "system": system, "response": reply, "ratings": {"Overall": [ratings[system]]}}
+        for n, (system, reply) in enumerate((system, reply) for system, replies in said.items() for reply in replies)
+    ]
+    (row,) = tw.metaevaluate(rows, metrics=["diversity"], level="system").rows
+    assert (row.metric, row.n, row.spearman) == ("diversity", 4, pytest.approx(1.0))
+    with pytest.raises(tw.TurnwiseError, match="diversity: of groups of replies, not of single turns; use --level"):
+        tw.metaevaluate(rows, metrics=["diversity"])
+    notes = tw.metaevaluate(rows, metrics=["diversity", "length"]).notes
+    assert notes == ["left out: diversity: of groups of replies, not of single turns; use --level system"]

@@ -100,8 +100,8 @@ def metaevaluate(
             chosen = [quality for quality in found if qualities is None or quality in qualities]
             rows += _correlated(name, pooled, kept, chosen, wanted, seed)
     _check_found(rows, result.judged, levels, result.metrics)
-    if "system" not in levels and (whole := _of_systems(result.metrics)):
-        notes.append(f"left out: {OF_SYSTEMS.format(', '.join(whole))}")
+    if "system" not in levels and (whole := _not_of_turns(result.metrics)):
+        notes.append(f"left out: {whole}")
     # Each file being a corpus, no dialogue goes on in another.
     problems = [line for line in result.problems if GOES_ON not in line]
     return MetaEvaluation(rows, notes, problems, result.signatures)
@@ -129,14 +129,14 @@ def _correlated(
         (key, quality): of_both
         for key, metric in pooled.metrics.items()
         for quality in qualities
-        if level == "system" or metric.level != "system"
-        if (of_both := points_of(judged, key, quality, level, whole=metric.level == "system")).scores.size
+        if level == "system" or metric.level == "turn"
+        if (of_both := points_of(judged, key, quality, level, whole=metric.level != "turn")).scores.size
     }
     if level == "system":
         for (key, quality), turns in points.items():
             metric = pooled.metrics[key]
             means = system_means(turns)
-            if metric.level == "system" or metric.pooled:
+            if metric.level != "turn" or metric.pooled:
                 # Pooled values cannot be recomputed for each resample from turn scores alone.
                 yield _row(corpus, key, quality, level, replace(means, scores=pooled.scores(means.systems, key)), None)
                 continue
@@ -170,11 +170,13 @@ def _row(corpus: str, key: str, quality: str, level: Level, points: Points, inte
     )
 
 
-OF_SYSTEMS = "{}: of whole systems, not of single turns; use --level system"
-
-
-def _of_systems(metrics: Mapping[str, Metric]) -> list[str]:
-    return [key for key, metric in metrics.items() if metric.level == "system"]
+def _not_of_turns(metrics: Mapping[str, Metric]) -> str:
+    """What can be said of metrics that only systems have values of; nothing where there are none."""
+    found = []
+    for level, judged in (("group", "groups of replies"), ("system", "whole systems")):
+        if keys := [key for key, metric in metrics.items() if metric.level == level]:
+            found.append(f"{', '.join(keys)}: of {judged}")
+    return f"{'; '.join(found)}, not of single turns; use --level system" if found else ""
 
 
 def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequence[str] | None) -> None:
@@ -199,6 +201,6 @@ def _check_found(
         raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
     if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
         raise TurnwiseError("no rated row has a dialogue_id; use --level turn or add the field")
-    if whole := _of_systems(metrics):
-        raise TurnwiseError(OF_SYSTEMS.format(", ".join(whole)))
+    if "system" not in levels and (whole := _not_of_turns(metrics)):
+        raise TurnwiseError(whole)
     raise TurnwiseError("no row has both a rating and a score; see the notes of 'turnwise score'")

@@ -36,7 +36,7 @@ class Points:
 def points_of(judged: Iterable[Judged], key: str, quality: str, level: Level, *, whole: bool) -> Points:
     """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating.
 
-    A metric of whole systems has no scores here: what counts is which turns have a share in its values.
+    A metric of groups or whole systems has no scores here: what counts is which turns have a share in its values.
     """
     scores: dict[object, list[float]] = {}
     ratings: dict[object, list[float]] = {}
