@@ -62,7 +62,8 @@ def test_metaeval_agreement_and_compare_print_rows() -> None:
     ]
     assert {row["quality"] for row in document("agreement", EXAMPLES)["rows"]} >= {"Overall", "Natural"}
     compared = document("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper")
-    assert list(compared["rows"][0]) == ["metric", "system", "baseline", "difference", "low", "high", "p", "verdict"]
+    promised = ["metric", "system", "baseline", "difference", "low", "high", "p", "verdict"]
+    assert list(compared["rows"][0]) == [*promised, "n", "basis"]
 
 
 def test_a_failed_gate_exits_with_one() -> None:

@@ -214,3 +214,12 @@ def test_rows_that_cannot_be_read_count_against_the_system_of_their_file(tmp_pat
     assert result.unscored["v2", "f1"] == pytest.approx(0.5)
     with pytest.raises(tw.TurnwiseError, match="50% of the rows of v2 have no score"):
         Gate("f1", 0.5).failures(result)
+
+
+def test_the_document_has_signatures_and_what_each_row_stands_on(two_systems: list[dict[str, Any]]) -> None:
+    document = tw.compare(two_systems, metrics=["length"]).to_dict()
+    assert document["signatures"] == tw.evaluate(two_systems, metrics=["length"]).signatures
+    assert [(row["n"], row["basis"]) for row in document["rows"]] == [(12, "12 contexts")]
+    rows = [{**row, "context_id": f"{row['context_id']} of {row['system']}"} for row in two_systems]
+    unpaired = tw.compare(rows, metrics=["length"]).to_dict()["rows"]
+    assert [(row["n"], row["basis"]) for row in unpaired] == [(24, "12 and 12 contexts, unpaired")]

@@ -234,3 +234,8 @@ def test_a_metric_that_waits_for_the_whole_run_is_refused_before_anything_is_sco
 
     with pytest.raises(tw.TurnwiseError, match="fit: fluency:paper compares each response with the whole run; leave"):
         fit(conversations(), metrics=["length", "fluency:paper"], progress=scored())
+
+
+def test_the_document_has_signatures() -> None:
+    document = fit(conversations(), metrics=["length", "distinct-1"]).to_dict()
+    assert document["signatures"] == evaluate(conversations(), ["length", "distinct-1"]).signatures

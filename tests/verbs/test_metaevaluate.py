@@ -115,3 +115,9 @@ def test_a_metric_of_groups_is_held_against_ratings_over_systems() -> None:
         tw.metaevaluate(rows, metrics=["diversity"])
     notes = tw.metaevaluate(rows, metrics=["diversity", "length"]).notes
     assert notes == ["left out: diversity: of groups of replies, not of single turns; use --level system"]
+
+
+def test_the_document_has_signatures(rated: list[dict[str, Any]]) -> None:
+    document = tw.metaevaluate(rated, metrics=["length", "distinct-1"]).to_dict()
+    assert document["signatures"] == tw.evaluate(rated, metrics=["length", "distinct-1"]).signatures
+    assert "length" in document["signatures"]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -148,7 +149,7 @@ def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterab
 
 def comparison(result: Comparison, form: str) -> None:
     """Differences between systems, with verdicts."""
-    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+    if _machine_readable([asdict(row) for row in result.rows], form, whole=result.to_dict()):
         return
     baselines = {row.baseline for row in result.rows}
     one = len(baselines) == 1

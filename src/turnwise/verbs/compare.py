@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import Judged
@@ -42,7 +43,7 @@ class CompareRow:
 
 @dataclass(repr=False)
 class Comparison(Rows[CompareRow]):
-    """The differences, and what a gate asks of them.
+    """The differences, the signatures of the metrics, and what a gate asks of them.
 
     `unscored` is the share of each system's rows without a score, by system and metric; `matches` says, by system and
     baseline, what of the two was held against each other.
@@ -50,6 +51,16 @@ class Comparison(Rows[CompareRow]):
 
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
     matches: dict[tuple[str, str], Match] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise compare --format json`: each row also says what it stands on."""
+        rows = [{**asdict(row), **self._basis(row)} for row in self.rows]
+        return {"rows": rows, "signatures": self.signatures}
+
+    def _basis(self, row: CompareRow) -> dict[str, Any]:
+        matched = self.matches.get((row.system, row.baseline))
+        return {} if matched is None else {"n": matched.count, "basis": matched.n}
 
 
 def compare(
@@ -109,7 +120,8 @@ def compare(
         notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
     for pair, matched in matches.items():
         notes += _remarks(*pair, matched)
-    return Comparison(rows, list(dict.fromkeys(notes)), problems, _unscored(judged, result.metrics), matches)
+    unscored = _unscored(judged, result.metrics)
+    return Comparison(rows, list(dict.fromkeys(notes)), problems, unscored, matches, result.signatures)
 
 
 def _matches(judged: list[Judged], pairs: list[tuple[str, str]]) -> dict[tuple[str, str], Match]:

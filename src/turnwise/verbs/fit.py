@@ -78,6 +78,7 @@ class Fit:
     metric: CompositeMetric
     raters: list[RaterWeights] = field(default_factory=list)
     config: Path | None = None
+    signatures: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -94,6 +95,7 @@ class Fit:
             "n": self.n,
             "contexts": self.contexts,
             "folds": self.folds,
+            "signatures": self.signatures,
         }
 
 
@@ -177,6 +179,7 @@ def fit(
         folds=int(dealt.max()) + 1,
         metric=_composite(keys, fitted, "fitted" if config is None else name_for(config)),
         raters=[_rater(name, scores, column, keys, method) for name, column in people.items()],
+        signatures=result.signatures,
         notes=notes,
         problems=result.problems,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
@@ -45,6 +45,10 @@ class MetaEvaluation(Rows[MetaRow]):
     """The correlations, and the signatures of the metrics."""
 
     signatures: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `turnwise metaeval --format json`."""
+        return {**super().to_dict(), "signatures": self.signatures}
 
 
 def metaevaluate(

@@ -80,6 +80,11 @@ class Match:
     keys: tuple[Key, Key]
 
     @property
+    def count(self) -> int:
+        """How many contexts or dialogues the comparison stands on; unpaired, those of both systems."""
+        return self.shared if self.unit is not None else sum(self.contexts)
+
+    @property
     def n(self) -> str:
         """What the comparison stands on, in words."""
         if self.unit is not None:
