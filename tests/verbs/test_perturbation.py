@@ -122,6 +122,12 @@ def test_normality_is_of_each_dimension(rows: Rows, full_pack: Path) -> None:  #
         normality([{"response": "hello"}], models=full_pack)
 
 
+def test_normality_takes_a_pair_as_often_as_it_occurs(rows: Rows, full_pack: Path) -> None:  # noqa: F811
+    given = [row for row in rows if row.get("system") == "a"]
+    found = normality([*given, given[0], {**given[0], "system": "b"}], "fbd:released", models=full_pack, cache="off")
+    assert [(row.set, row.n) for row in found.rows] == [("references", len(given) + 1), ("a", len(given) + 1)]
+
+
 def test_the_normality_command(rows: Rows, full_pack: Path, tmp_path: Path) -> None:  # noqa: F811
     file = tmp_path / "chats.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows if "references" in row))

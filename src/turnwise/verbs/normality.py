@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -56,22 +59,24 @@ def normality(
     if not isinstance(distance, Distance):
         raise TurnwiseError(f"{metric} compares no distributions; test the vectors of fbd or prd")
     problems = Problems(strict=strict)
-    # A reference to a context is one vector, however many systems answered.
-    sets: dict[str, dict[Request, None]] = {REFERENCES: {}}
+    real: dict[str, Counter[Request]] = {}
+    said: dict[str, Counter[Request]] = {}
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         problems.see_row(row)
         if row.example is None or distance.unmet_need(row.example) is not None:
             continue
-        said, *real = distance.requests(row.example)
-        sets[REFERENCES].update(dict.fromkeys(real))
-        sets.setdefault(row.example.system, {})[said] = None
+        response, *references = distance.requests(row.example)
+        said.setdefault(row.example.system, Counter())[response] += 1
+        real.setdefault(row.example.system, Counter()).update(references)
+    # Pairs are tested as often as they occur; but a reference is no more of them for being given with every system.
+    sets = {REFERENCES: reduce(or_, real.values(), Counter[Request]()), **said}
     if not sets[REFERENCES]:
         raise TurnwiseError("no row has both a context and references; there is nothing to test")
     answers = asker(models, device, cache)({request: None for requests in sets.values() for request in requests})
     small = [name for name, requests in sets.items() if len(requests) < FEWEST]
     notes = [f"left out, for fewer than {FEWEST} different vectors: {', '.join(small)}"] if small else []
     rows = [
-        _row(name, [np.asarray(answers[request]) for request in requests])
+        _row(name, [np.asarray(answers[request]) for request in requests.elements()])
         for name, requests in sets.items()
         if name not in small
     ]
