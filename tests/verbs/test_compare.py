@@ -223,3 +223,13 @@ def test_the_document_has_signatures_and_what_each_row_stands_on(two_systems: li
     rows = [{**row, "context_id": f"{row['context_id']} of {row['system']}"} for row in two_systems]
     unpaired = tw.compare(rows, metrics=["length"]).to_dict()["rows"]
     assert [(row["n"], row["basis"]) for row in unpaired] == [(24, "12 and 12 contexts, unpaired")]
+
+
+def test_equal_ids_of_different_contexts_are_remarked(two_systems: list[dict[str, Any]]) -> None:
+    assert not any("have other texts" in note for note in tw.compare(two_systems, metrics=["length"]).notes)
+    other = [{**row, "context": [f"{row['context'][0]} {row['system']}"]} for row in two_systems]
+    notes = tw.compare(other, metrics=["length"]).notes
+    assert any("12 of the 12 contexts that bad and good share by their context_id have other texts" in n for n in notes)
+    # An id may stand for a context that one of them leaves out.
+    without = [{**row, "context": [] if row["system"] == "bad" else row["context"]} for row in two_systems]
+    assert not any("have other texts" in note for note in tw.compare(without, metrics=["length"]).notes)

@@ -139,6 +139,11 @@ def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
     if gap is not None and gap.missing:
         asked = "contexts" if matched.unit != "dialogue" else "turns"
         yield f"{system} left {gap.missing} of the {gap.of} {asked} of {other} unanswered"
+    if matched.unit == "context" and matched.differing > matched.shared / 2:
+        differ = (
+            f"{matched.differing} of the {matched.shared} contexts that {system} and {other} share by their context_id"
+        )
+        yield f"{differ} have other texts: are they the same? If not, give them other ids"
     if matched.unit is None:
         yield f"{system} and {other} share {counted(matched.shared, 'context')}: compared unpaired"
     elif matched.unit == "dialogue":

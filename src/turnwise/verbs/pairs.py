@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from turnwise.dialogue import Example
@@ -32,11 +32,12 @@ class Unanswered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one system answered: contexts, with the cluster of each, and dialogues, with the opening of each."""
+    """What one system answered: contexts, with the cluster and the text of each, and dialogues, with their openings."""
 
     contexts: dict[int, int]
     openings: dict[str, int]
     turns: Counter[str]
+    texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> Answered:
@@ -44,12 +45,14 @@ class Answered:
         found = cls({}, {}, Counter())
         shortest: dict[str, int] = {}
         for example in examples:
-            found.contexts[context_key(example)] = cluster_key(example)
+            context = context_key(example)
+            found.contexts[context] = cluster_key(example)
+            found.texts.setdefault(context, example.context)
             name, length = example.dialogue_id, len(example.context)
             if name is not None:
                 found.turns[name] += 1
                 if length < shortest.get(name, length + 1):
-                    shortest[name], found.openings[name] = length, context_key(example)
+                    shortest[name], found.openings[name] = length, context
         return found
 
     @property
@@ -68,7 +71,8 @@ class Match:
     """How two systems are held against each other.
 
     `unit` is what is paired, None where nothing is, and `shared` how many of them both have; `contexts` is how many
-    each has. `drawn` is what stands on its own, and `independent` how many there are on the side that has fewer.
+    each has. `drawn` is what stands on its own, and `independent` how many there are on the side that has fewer. Of the
+    shared contexts, `differing` have the same id but another text.
     """
 
     unit: Unit | None
@@ -78,6 +82,7 @@ class Match:
     independent: int
     unanswered: Unanswered | None
     keys: tuple[Key, Key]
+    differing: int = 0
 
     @property
     def count(self) -> int:
@@ -120,7 +125,14 @@ def match(ours: Answered, theirs: Answered) -> Match:
     given = len(shared) >= GIVEN * len(mine)
     gap = Unanswered(len(its - mine), len(its)) if given or unit else None
     drawn: Unit = "dialogue" if ours.openings or theirs.openings else "context"
-    return Match(unit, len(shared), (len(mine), len(its)), drawn, independent, gap, (context_key, context_key))
+    sizes, keys = (len(mine), len(its)), (context_key, context_key)
+    differing = sum(_differ(ours.texts.get(context), theirs.texts.get(context)) for context in shared)
+    return Match(unit, len(shared), sizes, drawn, independent, gap, keys, differing)
+
+
+def _differ(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> bool:
+    """Whether two texts are both given and not the same; the id may stand for a text that was left out."""
+    return bool(one and other) and one != other
 
 
 def _dialogues(side: Answered, *, by_opening: bool) -> dict[str, Hashable]:
