@@ -315,3 +315,16 @@ def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> 
         assert finished.returncode == 130
         assert finished.stderr.startswith("turnwise: interrupted")
         assert ("is kept" in finished.stderr) == said
+
+
+def test_the_weights_of_each_rater_are_shown(tmp_path: Path) -> None:
+    asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--config", tmp_path / "mine.toml")
+    finished = turnwise(*asked)
+    assert finished.returncode == 0, finished.stderr
+    shown = finished.stdout.partition("Each rater alone")[2].partition("Agreement with")[0].split()
+    fitted = document(*asked)["raters"]
+    assert [row["rater"] for row in fitted] == ["ana", "ben", "chi"]
+    for row in fitted:
+        cells = [row["rater"], str(row["n"]), *(f"{weight:+.3f}" for weight in row["weights"].values())]
+        place = shown.index(row["rater"])
+        assert shown[place : place + len(cells)] == cells

@@ -230,6 +230,8 @@ def fit(result: Fit, form: str) -> None:
         interval = _interval(weight.low, weight.high, signed=True)
         table.add_row(Text(weight.metric), _number(weight.weight, signed=True), interval)
     out.print(table)
+    if result.raters:
+        out.print(_raters_table(result))
     title = f"Agreement with {result.target}, n = {result.n}, {result.contexts} contexts"
     table = _table(title, ("what",), ("Spearman", "95 % interval", "Pearson"))
 
@@ -244,6 +246,25 @@ def fit(result: Fit, form: str) -> None:
     for key, agrees in sorted(result.single.items(), key=lambda item: -abs(item[1].spearman or 0.0)):
         add(key, agrees)
     out.print(table)
+
+
+def _raters_table(result: Fit) -> Table:
+    """The weights of each rater alone: metrics across where they fit, else one under the other."""
+    metrics = list(result.raters[0].weights)
+    longest = max(len(rater.rater) for rater in result.raters)
+    if longest + 14 + sum(max(len(metric), 6) + 2 for metric in metrics) <= out.width:
+        table = _table("Each rater alone", ("rater",), ("n", *metrics))
+        for rater in result.raters:
+            weights = (_number(rater.weights[metric], signed=True) for metric in metrics)
+            table.add_row(Text(rater.rater), str(rater.n), *weights)
+        return table
+    table = _table("Each rater alone", ("rater", "metric"), ("weight", "n"))
+    for rater in result.raters:
+        table.add_section()
+        for place, (metric, weight) in enumerate(rater.weights.items()):
+            label, n = (rater.rater, str(rater.n)) if place == 0 else ("", "")
+            table.add_row(Text(label), Text(metric), _number(weight, signed=True), n)
+    return table
 
 
 def selection(result: Selection, form: str) -> None:

@@ -119,9 +119,7 @@ def _read_file(
     return _finish(_records(source, corpus, mapping, lines_before), source)
 
 
-def _records(
-    source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0
-) -> Records:
+def _records(source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0) -> Records:
     if source.format == ".parquet":
         _refuse(corpus, source)
         yield from parquet_records(source, mapping)
