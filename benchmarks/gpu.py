@@ -30,7 +30,7 @@ from turnwise.engine.local import judge_examples
 from turnwise.engine.run import answer_requests
 from turnwise.engine.sweeping import seldom_swept
 from turnwise.metrics.registry import load_metric
-from turnwise.models.checkpoints import HEADS, ROLES, CheckpointModels
+from turnwise.models.checkpoints import HEADS, CheckpointModels
 from turnwise.models.protocols import Row
 
 SIZES = {"mini": Shape(), "base": Shape(768, 12, 12, 3072, 768, 12, 12, 12, 3072), "tiny": TINY}
@@ -116,7 +116,8 @@ def sizes_of(folder: Path) -> dict[str, dict[str, Any]]:
         heads = c["num_attention_heads"]
         llama = c["model_type"] == "llama"
         layout = config.with_name(HEADS)
-        roles = list(json.loads(layout.read_text())["heads"]) if layout.is_file() else [ROLES[c["architectures"][0]][0]]
+        kind = "causal-lm" if llama else "masked-lm" if "MaskedLM" in c["architectures"][0] else "encoder"
+        roles = list(json.loads(layout.read_text())["heads"]) if layout.is_file() else [kind]
         sizes = {
             "width": c["hidden_size"],
             "inner": c["intermediate_size"],
@@ -124,7 +125,7 @@ def sizes_of(folder: Path) -> dict[str, dict[str, Any]]:
             "words": c["vocab_size"],
             "shared": c.get("num_key_value_heads", heads) / heads,
             "matrices": 3 if llama else 2,
-            "kind": "causal-lm" if llama else "masked-lm" if "MaskedLM" in c["architectures"][0] else "encoder",
+            "kind": kind,
         }
         found |= dict.fromkeys(roles, sizes)
     return found

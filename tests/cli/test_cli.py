@@ -257,6 +257,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     finished = turnwise("metaeval", EXAMPLES, "--metrics", "bleu-4[corpus=true],f1,fbd", "--qualities", "Overall")
     assert finished.returncode == 0, finished.stderr
     assert "left out: fbd: of whole systems" in finished.stderr
+    (tmp_path / "human").mkdir()
     finished = turnwise("reproduce", "usr", "--data", tmp_path, "--out", tmp_path / "pages", "--tables", "1,99")
     assert finished.returncode == 2
     assert "there is no '99'; there are: 1, 2" in finished.stderr
