@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import turnwise as tw
+from turnwise.stats.rivals import metric_permutation_p, williams_test
 
 
 @pytest.fixture
@@ -121,3 +122,41 @@ def test_the_document_has_signatures(rated: list[dict[str, Any]]) -> None:
     document = tw.metaevaluate(rated, metrics=["length", "distinct-1"]).to_dict()
     assert document["signatures"] == tw.evaluate(rated, metrics=["length", "distinct-1"]).signatures
     assert "length" in document["signatures"]
+
+
+def test_a_rival_is_held_against_the_others_on_the_turns_that_both_scored(rated: list[dict[str, Any]]) -> None:
+    for number, row in enumerate(rated):
+        words = row["response"].split()
+        row["response"] = " ".join(f"{word}{place % (number % 3 + 1)}" for place, word in enumerate(words))
+        # f1 has no score here, and so no say in the comparison.
+        row["references"] = [] if number % 5 == 0 else ["word0 word1"]
+    found = tw.metaevaluate(rated, metrics=["length", "f1", "entropy-1"], against="length")
+    rows = {row.metric: row for row in found.rivals}
+    assert list(rows) == ["f1", "entropy-1"]
+    assert (rows["f1"].n, rows["entropy-1"].n) == (32, 40)
+    kept = [row for row in rated if row["references"]]
+    scores = {row["id"]: row for row in tw.evaluate(kept, metrics=["length", "f1"]).turns.to_dicts()}
+    people = [np.mean([value for value in row["ratings"]["Overall"] if value is not None]) for row in kept]
+    ours, theirs = ([scores[row["id"]][name] for row in kept] for name in ("f1", "length"))
+    first, second, between = (
+        stats.spearmanr(*pair).statistic for pair in ((ours, people), (theirs, people), (ours, theirs))
+    )
+    assert rows["f1"].spearman == pytest.approx(first)
+    assert rows["f1"].spearman_against == pytest.approx(second)
+    assert rows["f1"].difference == pytest.approx(first - second)
+    expected = williams_test(first, second, between, 32)
+    assert expected is not None
+    assert rows["f1"].p_williams == pytest.approx(expected.p)
+    clusters = [row["context"][0] for row in kept]
+    assert rows["f1"].p == pytest.approx(metric_permutation_p(ours, theirs, people, clusters), abs=0.02)
+    assert rows["f1"].low is not None
+    assert rows["f1"].high is not None
+    assert rows["f1"].low < rows["f1"].difference < rows["f1"].high
+    assert [row["metric"] for row in found.to_dict()["rivals"]] == ["f1", "entropy-1"]
+
+
+def test_a_rival_that_is_not_among_the_metrics_is_refused(rated: list[dict[str, Any]]) -> None:
+    with pytest.raises(tw.TurnwiseError, match="'f1' is not among the metrics: length"):
+        tw.metaevaluate(rated, metrics=["length"], against="f1")
+    with pytest.raises(tw.TurnwiseError, match="--level turn"):
+        tw.metaevaluate(rated, metrics=["length"], against="length", level="system")

@@ -266,6 +266,10 @@ def metaeval(
         typer.Option(metavar="NAME", help="Leave a system out of the correlations. Repeatable."),
     ] = None,
     level: Annotated[Levels, typer.Option(help="Correlate turns, dialogue means or system means.")] = Levels.turn,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="METRIC", help="Also test whether the other metrics agree better or worse than this one."),
+    ] = None,
     format: Printed = Format.table,
     corpus: Corpus = None,
     map: Map = None,
@@ -287,6 +291,7 @@ def metaeval(
             qualities=_names(qualities),
             exclude_systems=exclude_system or (),
             level=level.value,
+            against=against,
             corpus=corpus,
             mapping=parse_map(map),
             strict=strict,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from turnwise.verbs.evaluate import Result
     from turnwise.verbs.fit import Agrees, Fit
     from turnwise.verbs.metaevaluate import MetaEvaluation, MetaRow
+    from turnwise.verbs.rivals import RivalRow
     from turnwise.verbs.select import Selection
 
 # A file with a million bad rows should still leave the terminal readable.
@@ -193,6 +194,28 @@ def meta(result: MetaEvaluation, form: str) -> None:
                 _number(row.pearson, signed=True),
                 _p(row.p_pearson),
                 _number(row.kendall, signed=True),
+            )
+        out.print(table)
+    _rivals(result.rivals)
+
+
+def _rivals(rows: Sequence[RivalRow]) -> None:
+    """Differences between metrics' correlations with ratings."""
+    groups: dict[tuple[str, str, str], list[RivalRow]] = {}
+    for row in rows:
+        groups.setdefault((row.corpus, row.quality, row.against), []).append(row)
+    for (corpus, quality, against), found in groups.items():
+        title = f"{corpus} · {quality} · Spearman compared with that of {against}"
+        table = _table(title, ("metric",), ("Spearman", against, "diff.", "95 % interval", "p", "Williams' p"))
+        for row in sorted(found, key=lambda row: -row.difference):
+            table.add_row(
+                Text(row.metric),
+                _number(row.spearman, signed=True),
+                _number(row.spearman_against, signed=True),
+                _number(row.difference, signed=True),
+                _interval(row.low, row.high, signed=True),
+                _p(row.p),
+                _p(row.p_williams),
             )
         out.print(table)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,11 @@ from turnwise.verbs.evaluate import check_qualities, evaluate
 from turnwise.verbs.points import Level, Points, intervals_of, points_of, system_means
 from turnwise.verbs.pooled import Pooled
 from turnwise.verbs.problems import GOES_ON
+from turnwise.verbs.rivals import RivalRow, rivals
 from turnwise.verbs.table import Rows
+
+# By metric and quality.
+Measured = Mapping[tuple[str, str], Points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,15 @@ class MetaRow:
 
 @dataclass(repr=False)
 class MetaEvaluation(Rows[MetaRow]):
-    """The correlations, and the signatures of the metrics."""
+    """The correlations, the signatures of the metrics, and how each metric fares against a rival that was named."""
 
     signatures: dict[str, str] = field(default_factory=dict)
+    rivals: list[RivalRow] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `turnwise metaeval --format json`."""
-        return {**super().to_dict(), "signatures": self.signatures}
+        named = {"rivals": [asdict(row) for row in self.rivals]} if self.rivals else {}
+        return {**super().to_dict(), "signatures": self.signatures, **named}
 
 
 def metaevaluate(
@@ -59,6 +65,7 @@ def metaevaluate(
     qualities: Sequence[str] | None = None,
     exclude_systems: Sequence[str] = (),
     level: Level | Literal["all"] = "turn",
+    against: str | None = None,
     corpus: str | None = None,
     mapping: Mapping[str, str] | None = None,
     strict: bool = False,
@@ -70,8 +77,11 @@ def metaevaluate(
 ) -> MetaEvaluation:
     """Correlate metrics, and the one that `config` composes, with ratings.
 
-    Each file is a corpus, named by its stem, and by its folders too where files of one name are given.
+    Each file is a corpus, named by its stem, and by its folders too where files of one name are given. `against` names
+    one of the metrics: is any other better or worse than that one, turn by turn, beyond chance?
     """
+    if against is not None and level not in ("turn", "all"):
+        raise TurnwiseError("--against compares metrics over single turns; use it with --level turn")
     levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
     result = evaluate(
         source,
@@ -93,7 +103,10 @@ def metaevaluate(
         notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(known))}")
         excluded |= known
     _check_names(result.judged, exclude_systems, qualities)
+    if against is not None and against not in result.metrics:
+        raise TurnwiseError(f"--against: '{against}' is not among the metrics: {', '.join(result.metrics)}")
     rows: list[MetaRow] = []
+    compared: list[RivalRow] = []
     for name, judged in _by_corpus(result.judged).items():
         kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
         found = _qualities(kept)
@@ -102,13 +115,16 @@ def metaevaluate(
             notes.append(f"{name}: no ratings")
         for wanted in levels:
             chosen = [quality for quality in found if qualities is None or quality in qualities]
-            rows += _correlated(name, pooled, kept, chosen, wanted, seed)
+            points = _points(pooled, kept, chosen, wanted)
+            rows += _correlated(name, pooled, points, wanted, seed)
+            if against is not None and wanted == "turn":
+                compared += rivals(name, points, against, seed)
     _check_found(rows, result.judged, levels, result.metrics)
     if "system" not in levels and (whole := _not_of_turns(result.metrics)):
         notes.append(f"left out: {whole}")
     # Each file being a corpus, no dialogue goes on in another.
     problems = [line for line in result.problems if GOES_ON not in line]
-    return MetaEvaluation(rows, notes, problems, result.signatures)
+    return MetaEvaluation(rows, notes, problems, result.signatures, compared)
 
 
 def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
@@ -125,17 +141,19 @@ def _qualities(judged: Iterable[Judged]) -> list[str]:
     return list(found)
 
 
-def _correlated(
-    corpus: str, pooled: Pooled, judged: list[Judged], qualities: Sequence[str], level: Level, seed: int
-) -> Iterator[MetaRow]:
-    """Every metric that has values of this level against every quality."""
-    points = {
+def _points(pooled: Pooled, judged: list[Judged], qualities: Sequence[str], level: Level) -> Measured:
+    """Of every metric that has values of this level, and every quality, scores and ratings side by side."""
+    return {
         (key, quality): of_both
         for key, metric in pooled.metrics.items()
         for quality in qualities
         if level == "system" or metric.level == "turn"
         if (of_both := points_of(judged, key, quality, level, whole=metric.level != "turn")).scores.size
     }
+
+
+def _correlated(corpus: str, pooled: Pooled, points: Measured, level: Level, seed: int) -> Iterator[MetaRow]:
+    """Every metric against every quality."""
     if level == "system":
         for (key, quality), turns in points.items():
             metric = pooled.metrics[key]
