@@ -7,6 +7,7 @@ import lzma
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from tests.models.test_invariance import Bounded, Crowded, assert_same
 from tests.train.tiny import dialogues
 
 from turnwise.engine.run import answer_requests
+from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 from turnwise.models import quality
 from turnwise.models.pack import Pack, bundled_packs, load_pack
@@ -29,7 +31,7 @@ from turnwise.models.tokens import Tokens
 from turnwise.text.facts import TfIdf
 from turnwise.train import tasks
 from turnwise.train.config import Config
-from turnwise.train.dialogues import Dialogue, read
+from turnwise.train.dialogues import Dialogue, Turn, read
 from turnwise.train.encode import PairEncoder
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "measure_pack.py"
@@ -71,6 +73,23 @@ def test_next_utterance_is_asked_as_it_was_learnt(with_fact: bool, said: list[Di
     assert len(pairs) > 5
     assert any(str(example.first).count("[SEP]") == 1 + with_fact for example, _ in pairs)
     assert_read_alike(full_pack, pairs)
+
+
+def test_a_fact_is_found_by_its_words_or_by_its_meaning() -> None:
+    known = ("the bank that i work in is small .", "two hounds and a puppy live with me .")
+    response = "my dogs are my life , i walk them every day ."
+    said = [Dialogue(f"d{n}", "chats", (Turn("B", "hello ."), Turn("A", response)), {"A": known}) for n in range(4)]
+    tfidf = TfIdf([*known, response])
+    chosen = {}
+    for facts_by in ("words", "meaning"):
+        options = Config(objective="dr-f", data=(Path(),), out=Path(), base=Path(), restyle=0, facts_by=facts_by)
+        found = tasks.fact_chooser(options, tfidf)
+        chosen[facts_by] = found(response, known, -1.0)
+    assert chosen == {"words": known[0], "meaning": known[1]}
+    facts = drawn(tasks.FactResponse(said, options, tfidf))
+    assert {example.first for example in facts} == {known[1]}
+    with pytest.raises(TurnwiseError, match="facts_by is 'sound'; choose from words, meaning"):
+        replace(options, facts_by="sound").check()
 
 
 def test_other_questions_are_asked_as_they_were_learnt(said: list[Dialogue], full_pack: Path) -> None:

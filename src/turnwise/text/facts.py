@@ -13,6 +13,10 @@ import numpy.typing as npt
 
 Vector = Mapping[str, float]
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
+# The fact that a response is about, if one is closer to it than a minimum.
+ChooseFact = Callable[[str, Sequence[str], float], str | None]
+# How close a fact must at least be: of words that both have, or of meaning.
+LEAST_OF_WORDS, LEAST_OF_MEANING = 0.12, 0.3
 
 WORD = re.compile(r"n't\b|[a-z0-9]+(?:'[a-z]+)?")
 
@@ -56,6 +60,16 @@ def cosine(a: Vector, b: Vector) -> float:
     if len(b) < len(a):
         a, b = b, a
     return sum(weight * b.get(word, 0.0) for word, weight in a.items())
+
+
+def by_words(tfidf: TfIdf) -> ChooseFact:
+    """The choice by TF-IDF."""
+    return lambda response, facts, minimum: choose_fact(response, facts, tfidf, minimum)
+
+
+def by_meaning(embed: Embed) -> ChooseFact:
+    """The choice by an encoder."""
+    return lambda response, facts, minimum: choose_fact_by_meaning(response, facts, embed, minimum)
 
 
 def choose_fact(response: str, facts: Sequence[str], tfidf: TfIdf, minimum: float = 0.0) -> str | None:

@@ -8,12 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from turnwise.errors import TurnwiseError
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.negatives import Mix
 
+# How the one fact is found that a response is about: by words that both have, or by the bundled encoder.
+FactsBy = Literal["words", "meaning"]
 CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
 OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
@@ -47,6 +49,7 @@ class Config:
     shares: Mapping[str, float] = field(default_factory=dict)
     mix: Mix = field(default_factory=Mix)
     fact_share: float = 0.5
+    facts_by: FactsBy = "words"
     emotions_from: str = ""
     restyle: float = 0.35
     context_tokens: int = CONTEXT_TOKENS
@@ -99,6 +102,8 @@ class Config:
             raise TurnwiseError(f"{self.objective}: only {', '.join(CLASSIFIERS)} can share a trunk")
         if not self.data:
             raise TurnwiseError("nothing to train on: give at least one file of dialogues")
+        if self.facts_by not in get_args(FactsBy):
+            raise TurnwiseError(f"facts_by is {self.facts_by!r}; choose from {', '.join(get_args(FactsBy))}")
         if self.replies and not self.teacher:
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         if not (self.base / "config.json").is_file():

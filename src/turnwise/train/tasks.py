@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Protocol
 
+import numpy as np
+
+from turnwise.engine.ask import asker
+from turnwise.models.protocols import Embed, Floats
 from turnwise.text.corrupt import valid_or_corrupted
-from turnwise.text.facts import TfIdf, choose_fact
+from turnwise.text.facts import LEAST_OF_MEANING, LEAST_OF_WORDS, ChooseFact, TfIdf, by_meaning, by_words
 from turnwise.text.inputs import context_text, restyled
 from turnwise.train import contradictions
 from turnwise.train.config import Config
@@ -60,7 +65,7 @@ class NextUtterance:
         pool = [merge_runs(dialogue) for dialogue in dialogues]
         self.places = Places(pool, power=config.corpus_power, weights=config.corpus_weights)
         self.negatives = Negatives(pool, tfidf)
-        self._tfidf, self._config = tfidf, config
+        self._choose_fact, self._config = fact_chooser(config, tfidf), config
         self._replies = read_replies(config.replies)
 
     def draw(self, rng: Random) -> Labelled:
@@ -84,7 +89,7 @@ class NextUtterance:
         facts = dialogue.facts_for(dialogue.turns[turn].speaker)
         if facts and rng.random() < self._config.fact_share:
             # The fact of the true response, also for a wrong one: it must not give the answer away.
-            fact = choose_fact(dialogue.turns[turn].text, facts, self._tfidf, minimum=-1.0)
+            fact = self._choose_fact(dialogue.turns[turn].text, facts, -1.0)
         kept = rng.randint(1, 6) if rng.random() < 0.3 else 6
         turns = [t.text for t in dialogue.turns[max(0, turn - kept) : turn]]
         *texts, response = restyled([fact or "", *turns, response], rng, self._config.restyle)
@@ -98,13 +103,15 @@ class FactResponse:
     name = "dr-f"
     labels = ("other", "about the fact")
 
-    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf, minimum: float = 0.12) -> None:
+    def __init__(self, dialogues: Sequence[Dialogue], config: Config, tfidf: TfIdf) -> None:
         pool = [merge_runs(dialogue) for dialogue in dialogues]
+        choose_fact = fact_chooser(config, tfidf)
+        least = LEAST_OF_WORDS if config.facts_by == "words" else LEAST_OF_MEANING
         self._facts: dict[tuple[str, int], str] = {}
 
         def about_a_fact(dialogue: Dialogue, turn: int) -> bool:
             facts = dialogue.facts_for(dialogue.turns[turn].speaker)
-            fact = choose_fact(dialogue.turns[turn].text, facts, tfidf, minimum) if facts else None
+            fact = choose_fact(dialogue.turns[turn].text, facts, least) if facts else None
             if fact:
                 self._facts[dialogue.id, turn] = fact
             return fact is not None
@@ -217,6 +224,20 @@ def read_pairs(paths: Sequence[Path], labels: Sequence[str] = contradictions.LAB
                 source = path.name.split(".")[0]
                 rows.append(Labelled(item["premise"], item["hypothesis"], labels.index(name), source))
     return rows
+
+
+def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:
+    """How the one fact is found that a response is about."""
+    if config.facts_by == "words":
+        return by_words(tfidf)
+    ask = asker(cache="off")
+
+    @lru_cache(maxsize=100_000)
+    def vector(text: str) -> Floats:
+        request = Embed(text)
+        return np.asarray(ask([request])[request])
+
+    return by_meaning(lambda texts: np.array([vector(text) for text in texts]))
 
 
 def build(name: str, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled] = ()) -> Task:
