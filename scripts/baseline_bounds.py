@@ -9,9 +9,9 @@ import numpy as np
 from turnwise.engine.run import answer_requests
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.ruber import pooled_words
-from turnwise.models.export.tables import words_of
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Lookup
+from turnwise.text.words import plain_words
 from turnwise.train.texts import Texts
 
 
@@ -21,7 +21,7 @@ def bounds(responses: Any, texts: Texts, table: Any, pack: Pack) -> Any:
     first, second = (rng.permutation(responses)[:1500] for _ in range(2))
     if table is None:
         spoken = texts.listed()
-        asked = {n: Lookup(tuple(words_of(spoken[n]))) for n in {*first.tolist(), *second.tolist()}}
+        asked = {n: Lookup(tuple(plain_words(spoken[n]))) for n in {*first.tolist(), *second.tolist()}}
         found = answer_requests(asked.values(), pack)
         known = {n: (rows := found[q])[~np.isnan(rows).any(axis=1)] for n, q in asked.items()}
         couples = [(known[a], known[b]) for a, b in zip(first.tolist(), second.tolist(), strict=True) if a != b]

@@ -18,7 +18,6 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.normalise import clamp, load_constants
 from turnwise.metrics.registry import expand, load_metric, signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.protocols import Classify, Window
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"))
@@ -132,13 +131,6 @@ def test_rarity_is_that_of_the_counted_words(toy: Toy) -> None:
     example = Example("I like yes cats")
     assert toy.score("iwf", example).value == pytest.approx(np.mean(rarity), abs=1e-6)
     assert toy.score("iwf[reduction=max]", example).value == pytest.approx(max(rarity), abs=1e-6)
-
-
-def test_words_are_those_that_packs_count() -> None:
-    from turnwise.models.export.tables import words_of
-
-    for text in ("Don’t stop, it's 5 o'clock!!", "élan — vital", "a_b c-d", ""):
-        assert list(unigram_words(text)) == words_of(text)
 
 
 def test_a_causal_model_may_judge_specificity(toy: Toy) -> None:

@@ -14,11 +14,11 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.protocols import Lookup, Request
 from turnwise.models.vectors_file import open_vectors
 from turnwise.text.tokenise import Tokens, lower_words, words
 from turnwise.text.treebank import treebank_words
+from turnwise.text.words import plain_words
 
 Vectors = npt.NDArray[np.float64]
 Extrema = Literal["signed", "max"]
@@ -122,7 +122,7 @@ class VectorMetric(Metric):
         if self.mode == "released":
             return treebank_words(text if keep_case else text.lower())
         if self.vectors is None:
-            return unigram_words(text)
+            return plain_words(text)
         return tuple(words(text.replace("’", "'"))) if keep_case else lower_words(text)
 
     def requests(self, example: Example) -> Sequence[Request]:

@@ -10,7 +10,6 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.heads_numpy import (
     CONTEXT_TURNS,
     CONTEXT_WORDS,
@@ -21,6 +20,7 @@ from turnwise.models.heads_numpy import (
     sigmoid,
 )
 from turnwise.models.protocols import Embed, Lookup, Request, Weights
+from turnwise.text.words import plain_words
 
 MAUDE = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"
 
@@ -54,8 +54,8 @@ class InferSent(Compared):
     roles: ClassVar[frozenset[str]] = frozenset({"infersent", "vectors"})
 
     def requests(self, example: Example) -> Sequence[Request]:
-        context = unigram_words(self.context(example))[-CONTEXT_WORDS:]
-        return (Weights("infersent"), Lookup(context), Lookup(unigram_words(example.response)))
+        context = plain_words(self.context(example))[-CONTEXT_WORDS:]
+        return (Weights("infersent"), Lookup(context), Lookup(plain_words(example.response)))
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         weights, context, response = answers

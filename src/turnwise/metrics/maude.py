@@ -10,8 +10,8 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
-from turnwise.metrics.usr_parts import positive
 from turnwise.models.protocols import Classify, Request
+from turnwise.models.quality import yes
 
 TURN_END = "\n"
 
@@ -56,4 +56,4 @@ class Maude(Metric):
         return (Classify(as_lines(last_turns(example.context, self.turns)), example.response, role=self.role),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(positive(answers[0]))
+        return Score(yes(answers[0]))

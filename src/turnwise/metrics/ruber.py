@@ -15,7 +15,6 @@ from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.embeddings import Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.heads_numpy import (
     CONTEXT_TURNS,
     CONTEXT_WORDS,
@@ -27,6 +26,7 @@ from turnwise.models.heads_numpy import (
     sigmoid,
 )
 from turnwise.models.protocols import Embed, Lookup, Request, Weights
+from turnwise.text.words import plain_words
 
 Blend = Literal["min", "max", "geometric", "arithmetic", "referenced", "unreferenced"]
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
@@ -142,8 +142,8 @@ class Ruber(Blended):
         texts = (example.response, *example.references)
         return (
             Weights("ruber"),
-            Lookup(unigram_words(context)[-CONTEXT_WORDS:]),
-            *(Lookup(unigram_words(text)) for text in texts),
+            Lookup(plain_words(context)[-CONTEXT_WORDS:]),
+            *(Lookup(plain_words(text)) for text in texts),
         )
 
     def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:

@@ -13,9 +13,9 @@ from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.embeddings import PRINTED_DECIMALS, cosines
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.heads_numpy import Numbers, read_text
 from turnwise.models.protocols import Floats, Lookup, Request, Weights
+from turnwise.text.words import plain_words
 
 Part = Literal["both", "uni", "bi"]
 
@@ -40,7 +40,7 @@ class SkipThought(Metric):
 
     def requests(self, example: Example) -> Sequence[Request]:
         texts = (example.response, *example.references)
-        return (Weights("skip-thought"), *(Lookup(unigram_words(text)) for text in texts))
+        return (Weights("skip-thought"), *(Lookup(plain_words(text)) for text in texts))
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         weights, response, *references = answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import register
-from turnwise.metrics.usr_parts import positive
 from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
+from turnwise.models.quality import yes
 from turnwise.text.inputs import context_text
+from turnwise.text.words import plain_words
 
 CITE = "Phy et al. 2020, Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
@@ -25,7 +25,6 @@ MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 RELEASED_LENGTH = 25
 
 # Words as they were counted for a pack's unigrams.
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 
 @register({"vup": {}})
@@ -47,7 +46,7 @@ class ValidUtterance(Metric):
         return (Classify(example.response, window=window, role="vup"),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(positive(answers[0]))
+        return Score(yes(answers[0]))
 
 
 @register({"nup": {}})
@@ -89,7 +88,7 @@ class NextUtterance(Metric):
         return (Classify(context, example.response, window, "nup"),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(positive(answers[0]))
+        return Score(yes(answers[0]))
 
 
 @register({"empathy": {}})
@@ -114,7 +113,7 @@ class Empathy(Metric):
         return (Classify(context_text(turns, kept=len(turns)), example.response, role="emotion"),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(positive(answers[0]))
+        return Score(yes(answers[0]))
 
 
 # --- specificity: how unexpected the words are ----------------------------------------------------------
@@ -205,15 +204,6 @@ class CausalLikelihood(Likelihood):
         return (Continuation("", example.response),)
 
 
-def unigram_words(text: str) -> tuple[str, ...]:
-    """Words in lower case, marks apart.
-
-    >>> unigram_words("Don’t stop, please!")
-    ("don't", 'stop', ',', 'please', '!')
-    """
-    return tuple(_WORD.findall(text.lower().replace("’", "'")))
-
-
 @register({"mlm-slor": {}})
 @dataclass(frozen=True, kw_only=True)
 class MlmSlor(MaskedLm):
@@ -225,7 +215,7 @@ class MlmSlor(MaskedLm):
     roles: ClassVar[frozenset[str]] = frozenset({"masked-lm", "unigrams"})
 
     def requests(self, example: Example) -> Sequence[Request]:
-        return (*super().requests(example), Lookup(unigram_words(example.response), role="unigrams"))
+        return (*super().requests(example), Lookup(plain_words(example.response), role="unigrams"))
 
     def value(self, total: float, tokens: int) -> float:
         return total / tokens
@@ -252,11 +242,11 @@ class InverseWordFrequency(Metric):
     roles: ClassVar[frozenset[str]] = frozenset({"unigrams"})
 
     def requests(self, example: Example) -> Sequence[Request]:
-        return (Lookup(unigram_words(example.response), role="unigrams"),)
+        return (Lookup(plain_words(example.response), role="unigrams"),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         rarity = -np.asarray(answers[0], dtype=np.float64)
-        words = unigram_words(example.response)
+        words = plain_words(example.response)
         if not words:
             return Score(None, note="no words")
         value = float(rarity.mean() if self.reduction == "mean" else rarity.max())

@@ -21,6 +21,7 @@ from turnwise.metrics.masked import (
 )
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Request, Window
+from turnwise.models.quality import yes
 from turnwise.text.facts import TfIdf, choose_fact
 from turnwise.text.inputs import context_text
 
@@ -150,14 +151,9 @@ class DialogueRetrieval(Metric):
         return Classify(given, " ".join(filter(None, [go, response, eos])), window, role)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        chances = [positive(answer) for answer in answers]
+        chances = [yes(answer) for answer in answers]
         parts = {f"fact {i}": chance for i, chance in enumerate(chances, 1)} if len(chances) > 1 else {}
         return Score(max(chances), parts)
-
-
-def positive(answer: Mapping[str, float]) -> float:
-    """The probability of the label that says yes: heads with two labels have it last."""
-    return list(answer.values())[-1]
 
 
 @register({"usr-dr-c": {}})
@@ -195,7 +191,7 @@ class UsrDrC(DialogueRetrieval):
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         if self.reading == "together" or not self.facts(example):
             return super().judge(example, answers)
-        context, *facts = (positive(answer) for answer in answers)
+        context, *facts = (yes(answer) for answer in answers)
         return Score((context + max(facts)) / 2, {"context": context, "fact": max(facts)})
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.metrics.uslh_parts import unigram_words
 from turnwise.models.protocols import Lookup
 from turnwise.reproduce.room import Room
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import spearman
 from turnwise.stats.frechet import frechet
+from turnwise.text.words import plain_words
 
 NAME = "word vectors, mean of the response alone"
 ROLE = "vectors"
@@ -37,7 +37,7 @@ def words_spearman(room: Room, file: str, quality: str) -> float | None:
 
 def _vectors(room: Room, texts: Iterable[str]) -> list[FloatArray]:
     """The mean of the word vectors of every text that has a known word."""
-    asked = [Lookup(unigram_words(text)) for text in texts]
+    asked = [Lookup(plain_words(text)) for text in texts]
     answers = room.ask(asked)
     known = (rows[~np.isnan(rows).any(axis=1)] for rows in (np.asarray(answers[one], dtype=float) for one in asked))
     return [rows.mean(axis=0) for rows in known if len(rows)]

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from turnwise.engine.cache import Cache
 from turnwise.engine.run import answer_requests
-from turnwise.models.export.tables import words_of
 from turnwise.models.heads_numpy import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, directions
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Embed, Lookup
+from turnwise.text.words import plain_words
 
 NOTHING = -1
 
@@ -42,7 +42,7 @@ class Texts:
 
     def words(self, pack: Pack) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Vectors of length one of all words that occur, and each text's last words as numbers of their rows."""
-        split = [words_of(text)[-CONTEXT_WORDS:] for text in self.listed()]
+        split = [plain_words(text)[-CONTEXT_WORDS:] for text in self.listed()]
         names = {word: i for i, word in enumerate(dict.fromkeys(word for words in split for word in words))}
         request = Lookup(tuple(names))
         vectors = directions(np.asarray(answer_requests([request], pack)[request], dtype=np.float32))

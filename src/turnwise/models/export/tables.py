@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,18 +12,9 @@ import numpy.typing as npt
 from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.protocols import Embed
 from turnwise.models.tokens import Tokens
+from turnwise.text.words import plain_words
 
-WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 COMMON = 1e-3
-
-
-def words_of(text: str) -> list[str]:
-    """Words in lower case, marks apart.
-
-    >>> words_of("Don't stop, please!")
-    ["don't", 'stop', ',', 'please', '!']
-    """
-    return WORD.findall(text.lower().replace("’", "'"))
 
 
 def count(texts: Iterable[str], tokens: Tokens) -> tuple[Counter[str], Counter[str]]:
@@ -32,7 +22,7 @@ def count(texts: Iterable[str], tokens: Tokens) -> tuple[Counter[str], Counter[s
     words: Counter[str] = Counter()
     pieces: Counter[str] = Counter()
     for text in texts:
-        words.update(words_of(text))
+        words.update(plain_words(text))
         pieces.update(tokens.plain(text).tokens)
     return words, pieces
 
