@@ -329,3 +329,17 @@ def test_the_weights_of_each_rater_are_shown(tmp_path: Path) -> None:
         cells = [row["rater"], str(row["n"]), *(f"{weight:+.3f}" for weight in row["weights"].values())]
         place = shown.index(row["rater"])
         assert shown[place : place + len(cells)] == cells
+
+
+def test_a_gate_that_cannot_be_checked_shows_what_to_mend(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+    marble = [row for row in rows if row["system"] == "marble"]
+    for row in marble[:5]:
+        row["response"] = " "
+    file = tmp_path / "gate.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    finished = turnwise("compare", file, "--metrics", "f1", "--baseline", "juniper", "--fail-if-worse", "f1@0.02")
+    assert finished.returncode == 2
+    assert finished.stderr.count("response: blank") == 5
+    assert "Compared with juniper" in finished.stdout
+    assert finished.stderr.rstrip().endswith("33% of the rows of marble have no score; mend the input")

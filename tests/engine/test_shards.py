@@ -294,3 +294,10 @@ def test_the_command_scores_shards_and_merges_them(tmp_path: Path, capsys: pytes
     assert printed == json.loads((tmp_path / "all" / "result.json").read_text())
     with pytest.raises(tw.TurnwiseError, match="add --out"):
         scoring.score([str(file)], "length", {}, out=None, report=None, form="table", seed=0, shard="1/2")
+
+
+def test_merged_shards_say_what_one_run_says(tmp_path: Path) -> None:
+    misspelt = [{"contxt": ["hi"], "response": f"a {n}", "id": f"r{n}"} for n in range(8)]
+    merged = merge(in_shards(misspelt, 2, tmp_path, "classic"))
+    assert merged.notes == tw.evaluate(misspelt, metrics="classic").notes
+    assert any("did you mean 'context'" in note for note in merged.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -233,3 +234,22 @@ def test_equal_ids_of_different_contexts_are_remarked(two_systems: list[dict[str
     # An id may stand for a context that one of them leaves out.
     without = [{**row, "context": [] if row["system"] == "bad" else row["context"]} for row in two_systems]
     assert not any("have other texts" in note for note in tw.compare(without, metrics=["length"]).notes)
+
+
+def test_contexts_that_do_not_depend_on_the_system_stay_paired_though_each_side_lacks_some() -> None:
+    rng = Random(3)
+    gold = [
+        {"dialogue_id": f"d{d}", "context": [f"d{d} turn {n}" for n in range(t + 1)], "level": rng.randrange(1, 30)}
+        for d in range(12)
+        for t in range(5)
+    ]
+    rows = [
+        {**row, "system": system, "response": " ".join(["word"] * (row["level"] + more))}
+        for system, more, lacking in (("old", 1, 7), ("new", 0, 22))
+        for place, row in enumerate(gold)
+        if place != lacking
+    ]
+    result = tw.compare(rows, metrics=["length"], baseline="old")
+    assert result.matches["new", "old"].unit == "context"
+    assert result.rows[0].difference == pytest.approx(-1)
+    assert result.rows[0].low == pytest.approx(-1)

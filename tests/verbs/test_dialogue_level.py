@@ -135,3 +135,24 @@ def test_a_dialogue_that_goes_on_in_the_next_file_stays_one_and_that_is_said(tmp
     assert len(result.problems) == 1
     assert f"{files[1]}:1: counted into a dialogue of an earlier file" in result.problems[0]
     assert "(2 rows, the first here)" in result.problems[0]
+
+
+def test_whoever_speaks_first_opens_a_dialogue(tmp_path: Path) -> None:
+    def write(name: str, greeting: str, turns: range) -> Path:
+        said = [f"{greeting} {place}" for place in range(6)]
+        rows = [{"dialogue_id": "0", "system": "bot", "context": said[:n], "response": said[n]} for n in turns]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return tmp_path / name
+
+    def dialogues(*files: Path) -> list[str]:
+        found = tw.evaluate(list(files), metrics=["length"]).to_dict()["dialogues"]
+        return [dialogue["dialogue_id"] for dialogue in found]
+
+    whole = range(0, 6, 2)
+    first, other = write("first.jsonl", "hello", whole), write("other.jsonl", "good day", whole)
+    # The bot speaks first, and its greeting is not in the context of that turn.
+    assert dialogues(first, other) == ["0", "0 (other)"]
+    begun, rest = write("begun.jsonl", "good day", range(0, 2, 2)), write("rest.jsonl", "good day", range(2, 6, 2))
+    assert dialogues(begun, rest) == ["0"]
+    # What was given another name goes on under it.
+    assert dialogues(first, begun, rest) == ["0", "0 (begun)"]

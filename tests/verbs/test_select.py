@@ -245,3 +245,11 @@ def test_requests_that_make_no_sense_are_refused(two_systems: list[dict[str, Any
 
 def test_a_cell_without_text_stays_empty() -> None:
     assert safe_cell("") == ""
+
+
+def test_what_is_no_number_is_written_as_null(tmp_path: Path) -> None:
+    rows = [{"context": ["hi"], "response": "a b", "system": "one", "other": {"score": float("nan"), "list": [1.5]}}]
+    chosen = tw.select(rows, "entropy-1", out=tmp_path / "best.jsonl")
+    assert len(chosen.best.picks) == 1
+    written = json.loads((tmp_path / "best.jsonl").read_text(), parse_constant=pytest.fail)
+    assert written["other"] == {"score": None, "list": [1.5]}

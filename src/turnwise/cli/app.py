@@ -240,7 +240,12 @@ def compare(
             cache=cache,
             progress=tick,
         )
-    failures = [line for gate in gates for line in gate.failures(result)]
+    failures, unchecked = list[str](), None
+    try:
+        failures = [line for gate in gates for line in gate.failures(result)]
+    except TurnwiseError as problem:
+        # Said last, after all that shows what to mend.
+        unchecked = problem
     try:
         show.problems(result.problems)
         show.notes(result.notes)
@@ -251,6 +256,8 @@ def compare(
         # Whether or not anybody reads it, a gate that failed has failed.
         if not failures:
             raise
+    if unchecked is not None:
+        raise unchecked
     if failures:
         raise typer.Exit(1)
 

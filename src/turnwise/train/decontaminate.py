@@ -117,17 +117,20 @@ def clean_files(files: Sequence[Path], evaluation: Iterable[str | Path], out: Pa
         seen, removed = 0, []
         write = lzma.open if file.suffix == ".xz" else open
         partial = target.with_name(f"{target.name}.partial")
-        with write(partial, "wt", encoding="utf-8") as kept:
-            for number, line in lines_of(file):
-                item = _item(line, f"{file}:{number}")
-                seen += 1
-                shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
-                if shared is None:
-                    kept.write(line if line.endswith("\n") else line + "\n")
-                else:
-                    corpus = file.name.split(".")[0]
-                    removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
-        partial.replace(target)
+        try:
+            with write(partial, "wt", encoding="utf-8") as kept:
+                for number, line in lines_of(file):
+                    item = _item(line, f"{file}:{number}")
+                    seen += 1
+                    shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
+                    if shared is None:
+                        kept.write(line if line.endswith("\n") else line + "\n")
+                    else:
+                        corpus = file.name.split(".")[0]
+                        removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
         yield target, Report(seen, tuple(removed))
 
 

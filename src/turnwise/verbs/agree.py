@@ -80,8 +80,8 @@ def agreement(
             if strict:
                 raise TurnwiseError(describe(row))
             problems.append(describe(row))
-        elif row.example.ratings:
-            files.setdefault(row.file, []).append(row)
+        else:
+            files.setdefault(row.file, []).extend([row] if row.example.ratings else [])
     examples = {file: _one_per_dialogue(rated) for file, rated in files.items()}
     found = (quality for rated in examples.values() for example in rated for quality in example.ratings)
     known = list(dict.fromkeys(found))
@@ -94,6 +94,9 @@ def agreement(
     rows: list[AgreementRow] = []
     notes: list[str] = []
     for file, rated in examples.items():
+        if not rated:
+            notes.append(f"{names[file]}: no ratings")
+            continue
         undefined = Undefined()
         rows += [row for quality in chosen for row in _rows(names[file], quality, rated, seed, undefined)]
         remarks = chain(_not_named(rated, chosen), undefined.remarks())

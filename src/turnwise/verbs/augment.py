@@ -95,7 +95,8 @@ def augment(
             _refuse_to_lose(Path(out), ())
         rows = list(_offline(examples, asking, purpose or "diversity"))
         if not rows:
-            raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(asking.notes())}")
+            why = asking.notes() or ["too few different contexts for a group"]
+            raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(why)}")
         made = Augmentation(rows, asking.notes(), problems)
         if out is not None:
             made.save(out)

@@ -143,6 +143,9 @@ def score_on_cluster(
         raise TurnwiseError(f"{gone.name}: a partition was not scored; run the same command again to finish")
     whole = merged(folders, most=most)
     whole.notes = remarks_on(first, metrics, models)
+    if len({part.place for part in cut}) > 1 and whole.summary.dialogues.places:
+        # Workers read a piece of one file each, and cannot see what the others hold.
+        whole.notes.append("dialogues of one id and system are one, whichever file they are in, with --engine ray")
     return whole
 
 

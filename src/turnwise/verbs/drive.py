@@ -62,8 +62,10 @@ class Ledger:
         # Files from before bots were marked have only the name to go by.
         if system != self.of["system"] or row.get("bot", self.of.get("bot")) != self.of.get("bot"):
             whose = f"'{system}'" if system != self.of["system"] else f"another bot that was called '{system}'"
+            unmarked = f", or go on with it by --system '{system}'" if "bot" not in row else ""
             raise TurnwiseError(
-                f"{self.path}:{number}: an answer of {whose}; this file belongs to another run, give --out another one"
+                f"{self.path}:{number}: an answer of {whose}; this file belongs to another run, "
+                f"give --out another one{unmarked}"
             )
 
     def answer(self, row: dict[str, Any]) -> str | None:

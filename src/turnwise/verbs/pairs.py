@@ -94,7 +94,7 @@ class Match:
         """What the comparison stands on, in words."""
         if self.unit is not None:
             return counted(self.shared, self.unit)
-        return f"{self.contexts[0]} and {counted(self.contexts[1], 'context')}, unpaired"
+        return f"{self.contexts[0]:,} and {self.contexts[1]:,} contexts, unpaired"
 
 
 def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
@@ -110,8 +110,7 @@ def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
 def match(ours: Answered, theirs: Answered) -> Match:
     """How a system is held against a baseline."""
     mine, its = ours.contexts.keys(), theirs.contexts.keys()
-    # Where only one of them has contexts of its own, the other left some out. Where both have, their ways parted.
-    if mine - its and its - mine:
+    if _ways_parted(ours, theirs):
         by_opening = ours.told_apart and theirs.told_apart
         sides = [_dialogues(side, by_opening=by_opening) for side in (ours, theirs)]
         if in_pairs(sides[0].values(), sides[1].values()):
@@ -133,6 +132,12 @@ def match(ours: Answered, theirs: Answered) -> Match:
 def _differ(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> bool:
     """Whether two texts are both given and not the same; the id may stand for a text that was left out."""
     return bool(one and other) and one != other
+
+
+def _ways_parted(ours: Answered, theirs: Answered) -> bool:
+    """Whether dialogues that opened alike went on differently: of the contexts after an opening few are common."""
+    mine, its = (side.contexts.keys() - set(side.openings.values()) for side in (ours, theirs))
+    return bool(mine and its) and len(mine & its) < SHARED * min(len(mine), len(its))
 
 
 def _dialogues(side: Answered, *, by_opening: bool) -> dict[str, Hashable]:

@@ -89,6 +89,7 @@ class Part:
             self.summary.merge(other.summary)
             self.problems.merge(other.problems)
             self.judged += other.judged
+            self.notes = list(dict.fromkeys([*self.notes, *other.notes]))
             # Now and then and not for every part, so that the time grows with the parts and the memory does not.
             if self.most is not None and len(self.judged) > 2 * self.most:
                 self._choose_again()

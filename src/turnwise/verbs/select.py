@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -92,13 +93,22 @@ class Selection:
     def save(self, path: str | Path) -> Path:
         """Write the picked responses as native rows, one JSON object a line."""
         file = Path(path)
-        rows = ({**example_to_dict(pick.example), **pick.more} for pick in self.best.picks.values())
+        rows = ({**example_to_dict(pick.example), **_finite(pick.more)} for pick in self.best.picks.values())
         lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
         try:
             file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         except OSError as problem:
             raise TurnwiseError(f"{file}: cannot be written ({problem.strerror}); choose another place") from None
         return file
+
+
+def _finite(value: Any) -> Any:
+    """A value as JSON can have it: what is no number is null."""
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def select(

@@ -30,6 +30,7 @@ def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | 
         "shard": str(shard),
         "turns": None if part.spool is None else part.spool.turns,
         "input": None if part.identity is None else part.identity.facts(),
+        "notes": part.notes,
     }
     about = {**known, **facts_of(part.metrics, part.models), **(more or {})}
     state = {
@@ -55,7 +56,7 @@ def load_part(saved: Saved, *, most: int | None) -> Part:
         raise TurnwiseError(f"{saved.folder}: {found:,} of its {kept:,} turns are there; score this shard again")
     metrics = metrics_in(saved.about)
     state = saved.load(metrics)
-    part = Part(metrics, saved.about["models"], most=most)
+    part = Part(metrics, saved.about["models"], most=most, notes=saved.about.get("notes", []))
     part.summary = Summary.restored(metrics, state["summary"])
     part.problems, part.judged = state["problems"], state["judged"]
     part.rows, part.bad, part.interrupted = state["counts"]
