@@ -148,7 +148,7 @@ def test_dialogues_that_part_after_the_first_turn_are_compared_whole(named: bool
     assert row.difference == pytest.approx((0 - 8) / 2)
     assert row.verdict == "different"
     assert (row.low, row.high) == (pytest.approx(-4), pytest.approx(-4))
-    assert result.matches["new", "old"].n == "12 dialogues"
+    assert result.matches["new", "old"].basis == "12 dialogues"
     assert not any("unanswered" in note for note in result.notes)
     shorter = tw.compare([*old, *chats("new", ("It is good.",), named=named)], metrics=["length"], baseline="old")
     assert "new left 12 of the 24 contexts of old unanswered" in shorter.notes
@@ -194,7 +194,7 @@ def test_responses_without_a_context_are_compared_unpaired() -> None:
     ]
     result = tw.compare(rows, metrics=["length"], baseline="old")
     assert result.rows[0].verdict == "different"
-    assert result.matches["new", "old"].n == "12 and 12 contexts, unpaired"
+    assert result.matches["new", "old"].basis == "12 and 12 contexts, unpaired"
     values = tw.evaluate(rows, metrics=["length"]).systems.to_dicts()
     assert [value["low"] < value["value"] < value["high"] for value in values] == [True, True]
 

@@ -167,12 +167,12 @@ def comparison(result: Comparison, form: str) -> None:
             Text(row.verdict, style=colours.get(row.verdict, "")),
         )
     out.print(table)
-    sizes = {matched.n: None for matched in result.matches.values()}
+    sizes = {matched.basis: None for matched in result.matches.values()}
     if len(sizes) == 1:
         note(f"n: {next(iter(sizes))}")
     else:
         for (system, baseline), matched in result.matches.items():
-            note(f"n of {system} and {baseline}: {matched.n}")
+            note(f"n of {system} and {baseline}: {matched.basis}")
 
 
 def meta(result: MetaEvaluation, form: str) -> None:

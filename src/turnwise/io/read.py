@@ -76,10 +76,10 @@ def file_stem(file: str) -> str:
     return stem_of(Path(file)).strip("<>")
 
 
-def short_names(files: Iterable[str]) -> dict[str, str]:
+def names_apart(files: Iterable[str]) -> dict[str, str]:
     """What each file is called beside the others: its stem, after as many folders as tell equal stems apart.
 
-    >>> list(short_names(["runs/may/bot.jsonl", "runs/june/bot.jsonl", "runs/june/old.jsonl"]).values())
+    >>> list(names_apart(["runs/may/bot.jsonl", "runs/june/bot.jsonl", "runs/june/old.jsonl"]).values())
     ['may/bot', 'june/bot', 'old']
     """
     different = list(dict.fromkeys(files))
@@ -108,7 +108,7 @@ def _read_files(
     if len(sources) == 1:
         yield from _read_file(sources[0], corpus, mapping, lines_before)
         return
-    dialogues, names = DialoguesOfFiles(), short_names(source.file for source in sources)
+    dialogues, names = DialoguesOfFiles(), names_apart(source.file for source in sources)
     for source in sources:
         yield from dialogues.told_apart(_read_file(source, corpus, mapping, lines_before), names[source.file])
 

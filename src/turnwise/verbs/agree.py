@@ -11,7 +11,7 @@ import numpy as np
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import describe, short_names
+from turnwise.io.read import describe, names_apart
 from turnwise.stats import agreement as forms
 from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
 from turnwise.verbs.rated import named_twice, rater_names
@@ -90,7 +90,7 @@ def agreement(
         raise TurnwiseError(f"no row has ratings{why or NO_RATINGS}")
     check_qualities(known, qualities)
     chosen = [quality for quality in known if qualities is None or quality in qualities]
-    names = short_names(files)
+    names = names_apart(files)
     rows: list[AgreementRow] = []
     notes: list[str] = []
     for file, rated in examples.items():

@@ -60,7 +60,7 @@ class Comparison(Rows[CompareRow]):
 
     def _basis(self, row: CompareRow) -> dict[str, Any]:
         matched = self.matches.get((row.system, row.baseline))
-        return {} if matched is None else {"n": matched.count, "basis": matched.n}
+        return {} if matched is None else {"n": matched.count, "basis": matched.basis}
 
 
 def compare(

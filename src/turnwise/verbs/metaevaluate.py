@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import corpus_exclusions, short_names
+from turnwise.io.read import corpus_exclusions, names_apart
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats.correlation import kendall, pearson, spearman
@@ -129,7 +129,7 @@ def metaevaluate(
 
 def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
     judged = list(judged)
-    names = short_names(item.row.file for item in judged)
+    names = names_apart(item.row.file for item in judged)
     corpora: dict[str, list[Judged]] = {name: [] for name in names.values()}
     for item in judged:
         corpora[names[item.row.file]].append(item)

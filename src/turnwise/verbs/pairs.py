@@ -90,7 +90,7 @@ class Match:
         return self.shared if self.unit is not None else sum(self.contexts)
 
     @property
-    def n(self) -> str:
+    def basis(self) -> str:
         """What the comparison stands on, in words."""
         if self.unit is not None:
             return counted(self.shared, self.unit)

@@ -44,7 +44,7 @@ def rated_items(judged: list[Judged], keys: list[str], target: str, excluded: se
             continue
         whole = example.rated == "dialogue" and example.dialogue_id is not None
         key = (example.dialogue_id, example.system) if whole else position
-        turns.setdefault(key, []).append(Item(known, _by_rater(example, target), _ties(example, position, whole)))
+        turns.setdefault(key, []).append(Item(known, _by_rater(example, target), _ties(example, whole)))
     return [
         replace(rows[0], scores=tuple(np.mean([r.scores for r in rows], axis=0))) for rows in turns.values()
     ], missing
@@ -84,15 +84,13 @@ def named_twice(rows: Iterable[Row]) -> Iterator[str]:
     )
 
 
-def _ties(example: Example, position: int, whole: bool) -> tuple[object, ...]:
+def _ties(example: Example, whole: bool) -> tuple[object, ...]:
     """What an item shares with others that must be held out together: its context, its dialogue."""
     dialogue = () if example.dialogue_id is None else (("dialogue", example.dialogue_id),)
     named = example.context_id is not None
     # A first greeting opens many dialogues and ties none of them together.
     if whole or (dialogue and not named and len(example.context) < 2):
         return dialogue
-    if not named and not example.context:
-        return (("row", position),)
     return (*dialogue, ("context", context_key(example)))
 
 
