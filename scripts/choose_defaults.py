@@ -164,10 +164,10 @@ def main() -> None:
             keys.append((number, kind))
     scored = judge_examples(examples, metrics, asker(args.models, cache="off"))
     table = {key: {name: score.value for name, score in row.items()} for key, row in zip(keys, scored, strict=True)}
-    report(table, len(chosen), [name for name in CANDIDATES if name in args.only])
     if args.scores:
         rows = [{"place": number, "kind": kind, "scores": row} for (number, kind), row in table.items()]
         args.scores.write_text(json.dumps(rows) + "\n", encoding="utf-8")
+    report(table, len(chosen), [name for name in CANDIDATES if name in args.only])
     if args.constants:
         name, _, file = args.constants.partition("=")
         judged = [row for (_, kind), row in table.items() if kind in JUDGED]
@@ -205,10 +205,8 @@ def report(table: Mapping[tuple[int, str], Mapping[str, float | None]], count: i
             name: preferred(*([table[number, of][name] for number in numbers] for of in ("person", kind)))[0]
             for name in names
         }
-        best = max(
-            [name for name in READS.get(kind, names) if name in names],
-            key=lambda name: max(shares[name], 1 - shares[name]),
-        )
+        fit = [name for name in READS.get(kind, names) if name in names]
+        best = max(fit, key=lambda name: max(shares[name], 1 - shares[name]), default="none of these")
         sign = "-" if shares.get(best, 1.0) < 0.5 else ""
         print(f"| {kind} ({len(numbers)}) | " + " | ".join(f"{s:.3f}" for s in shares.values()) + f" | {sign}{best} |")
 

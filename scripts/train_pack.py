@@ -106,6 +106,37 @@ STAGES["nup-grown"] = STAGES["nup-taught"] | {
     "teacher_share": 0.75,
     "replies": "replies.jsonl",
 }
+# A second round, again for so many minutes: the judge by itself, then the other two side by side.
+STAGES["judge-again"] = STAGES["judge"] | {
+    "objective": "nup+dr-f+nli",
+    "base": "judge",
+    "share": 9.0,
+    "shares": {"nup": 0.78, "dr-f": 0.06, "nli": 0.16},
+    "learning_rate": 8e-5,
+    "first_batch": 100_000,
+}
+STAGES["nup-again"] = STAGES["nup-grown"] | {
+    "base": "nup-grown",
+    "share": 13.5,
+    "grow_layers": None,
+    "teacher": ["judge-again", "nup-grown"],
+    "first_batch": 100_000,
+}
+STAGES["clm-judged"] = STAGES["clm"] | {
+    "base": "clm",
+    "share": 13.5,
+    "keep_layers": None,
+    "learning_rate": 1.5e-4,
+    "corpus_weights": WEIGHTS,
+    "teacher": "clm",
+    "teacher_share": 0.6,
+    "judge": "judge-again",
+    "contrast": 2.0,
+    "taught": 2000,
+    "replies": "replies.jsonl",
+    "reply_share": 0.3,
+    "first_batch": 100_000,
+}
 WORD_TABLE = "word_embeddings"
 
 
@@ -136,9 +167,13 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
     stage = STAGES[name] | args.options.get(name, {})
     stage.pop("share")
     folders = [args.out, args.bases]
-    for role in ("base", "teacher"):
+
+    def found(name: str) -> Path:
+        return next(folder / name for folder in folders if (folder / name / "config.json").is_file())
+
+    for role in ("base", "teacher", "judge"):
         if stage.get(role):
-            stage[role] = next(f / stage[role] for f in folders if (f / stage[role] / "config.json").is_file())
+            stage[role] = found(stage[role]) if isinstance(stage[role], str) else [found(one) for one in stage[role]]
     if stage.get("replies"):
         stage["replies"] = args.out / stage["replies"]
     files = training_files(args.data)

@@ -89,9 +89,42 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
     taught: dict[str, Any] = {"teacher": room / "judge", "teacher_share": 1.0, "taught": 80}
     student = run(room, "emotion", "taught", "bert", **taught, **learning)
     assert student["held_out"]["emotion"]["accuracy"] > 0.9
-    assert student["teacher"]["base"] == "llama"
+    assert [teacher["base"] for teacher in student["teachers"]] == ["llama"]
     with pytest.raises(TurnwiseError, match="a pack takes BERT classifiers"):
         build_pack([room / "judge"], room / "pack", name="judge", licence="none")
+
+
+def test_teachers_say_together_what_they_think_and_only_what_they_know(room: Path) -> None:
+    from turnwise.train import bert, network
+    from turnwise.train.config import Config
+    from turnwise.train.teachers import Teachers
+
+    run(room, "vup+emotion", "one", "bert")
+    run(room, "vup", "two", "llama", seed=1)
+    config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", device="cpu", taught=3)
+    teachers = Teachers([room / "one", room / "two"], config)
+    rows = [Labelled(None, text, 1) for text in ("i like tea .", "tea like i .")]
+
+    def alone(folder: str, head: str) -> torch.Tensor:
+        reader = bert.pairs_of(room / folder, config)
+        return bert.probabilities(network.load_classifier(room / folder), rows, reader, head)
+
+    together = teachers.answer(teachers.reads(rows, "vup", "0"), "vup").exp()
+    mean = (alone("one", "vup") * alone("two", "vup")).sqrt()
+    assert together.numpy() == pytest.approx((mean / mean.sum(-1, keepdim=True)).numpy(), abs=1e-5)
+    known = teachers.answer(teachers.reads(rows, "emotion", "1"), "emotion").exp()
+    assert known.numpy() == pytest.approx(alone("one", "emotion").numpy(), abs=1e-5)
+    assert teachers.knows("emotion")
+    assert not teachers.knows("nup")
+    assert teachers.answer({"number": "0"}, "vup").exp().equal(together)  # remembered, so nothing is read again
+
+
+def test_a_run_that_goes_on_can_see_new_examples(room: Path) -> None:
+    from turnwise.train.config import Config
+
+    made = {"data": [room / "toy.jsonl"], "out": room / "x", "base": room / "bert"}
+    first, later = (Config.make("vup", **made, first_batch=number) for number in (0, 5))
+    assert first.drawing(5).random() == later.drawing(0).random() != first.drawing(0).random()
 
 
 def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
@@ -212,6 +245,33 @@ def test_contrast_teaches_what_was_not_said(room: Path) -> None:
     assert apart["pairwise"] > before["pairwise"] + 0.03
     assert apart["across_contexts"] > before["across_contexts"] + 0.03
     assert contrast["held_out"]["perplexity"] < 10  # it has not forgotten to speak
+
+
+def test_a_causal_model_can_be_ranked_by_a_judge(room: Path) -> None:
+    from turnwise.train.dialogues import read, split
+    from turnwise.train.replies import Reply, write_replies
+
+    kept, _ = split(read([room / "toy.jsonl"]), SMALL["held_out"])
+    said = [Reply((d.turns[0].text,), d.turns[1].text) for d in kept if len(d.turns) > 1]
+    write_replies(room / "said.jsonl", said)
+    run(room, "nup", "ranker", "llama")
+    judged = run(
+        room, "clm", "judged", "llama", contrast=1.0, judge=room / "ranker", taught=6, replies=room / "said.jsonl"
+    )
+    assert [teacher["objective"] for teacher in judged["teachers"]] == ["nup"]
+    assert math.isfinite(judged["training"]["last_loss"])
+    with pytest.raises(TurnwiseError, match="name a teacher"):
+        run(room, "clm", "no", "llama", contrast=1.0, replies=room / "said.jsonl")
+
+
+def test_a_wanted_order_costs_least_when_it_is_the_order() -> None:
+    from turnwise.train.contrast import ranked
+
+    wanted = torch.tensor([3.0, 1.0]), torch.tensor([-1.0, 0.0])
+    right = ranked(*wanted, *wanted)
+    assert right < ranked(wanted[1], wanted[0], *wanted)
+    assert right < ranked(*(2 * some for some in wanted), *wanted)  # too sure
+    assert right == ranked(*(some + 7 for some in wanted), *wanted)  # only differences count
 
 
 def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,12 @@ from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, merge_runs
 from turnwise.train.encode import IGNORED, Encoder, LinesEncoder, PairEncoder, Sequences, mask_tokens, pad
 from turnwise.train.loop import Batch
-from turnwise.train.network import Classifier, is_causal
+from turnwise.train.network import is_causal
 from turnwise.train.sampling import Places
 from turnwise.train.tasks import UNKNOWN, Labelled, Task
+
+if TYPE_CHECKING:
+    from turnwise.train.teachers import Teachers
 
 READ = ("input_ids", "token_type_ids", "attention_mask")
 
@@ -38,28 +41,25 @@ def pairs_of(folder: Path, config: Config) -> Encoder:
 
 
 class Classification:
-    """Batches of one task at a time, the task drawn by its share; a teacher, if there is one, says how sure to be."""
+    """Batches of one task at a time, the task drawn by its share; teachers, if there are any, say how sure to be."""
 
-    def __init__(self, tasks: Sequence[Task], config: Config, teacher: Classifier | None = None) -> None:
+    def __init__(self, tasks: Sequence[Task], config: Config, teachers: Teachers | None = None) -> None:
         self.tasks, self._config, self._encode = tasks, config, pairs_of(config.base, config)
         self._shares = [config.shares.get(task.name, 1.0) for task in tasks]
-        self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
-        self._said: dict[str, Tensor] = {}
-        self._teacher_encode = pairs_of(config.teacher, config) if teacher and config.teacher else None
+        self._teachers = teachers
 
     def batch(self, index: int) -> list[Batch]:
-        if self._teacher_encode and self._config.taught:
+        if self._teachers and self._config.taught:
             # A large teacher is what costs time: batches come again, and what it said to them is remembered.
             index %= self._config.taught
-        rng = Random(f"{self._config.seed}:{index}")
+        rng = self._config.drawing(index)
         task = rng.choices(self.tasks, self._shares)[0]
         drawn = [task.draw(rng) for _ in range(self._config.batch)]
         chunks = list(encoded(drawn, self._encode, task.name, self._config.chunks))
-        if self._teacher_encode:
+        if self._teachers:
             for place, chunk in enumerate(chunks):
                 rows = [drawn[i] for i in chunk["order"]]
-                (seen,) = encoded(rows, self._teacher_encode, task.name, in_order=True)
-                chunk |= {"number": f"{index}:{place}"} | {f"teacher_{name}": seen[name] for name in READ}
+                chunk |= self._teachers.reads(rows, task.name, f"{index}:{place}")
         return chunks
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -67,22 +67,11 @@ class Classification:
         known = (batch["labels"] != UNKNOWN).sum().clamp(min=1)
         loss: Tensor = nn.functional.cross_entropy(logits, batch["labels"], ignore_index=UNKNOWN, reduction="sum")
         loss = loss / known
-        (teacher,) = self._teacher
-        if teacher is None or batch["head"] not in teacher.heads:
+        if self._teachers is None or not self._teachers.knows(batch["head"]):
             return loss
-        wanted = self._answer(teacher, batch)
+        wanted = self._teachers.answer(batch, batch["head"])
         distance = nn.functional.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
         return (1 - self._config.teacher_share) * loss + self._config.teacher_share * distance
-
-    @torch.no_grad()
-    def _answer(self, teacher: Classifier, batch: Batch) -> Tensor:
-        """What the teacher says to a chunk, in log-probabilities."""
-        known = self._said.get(batch["number"])
-        if known is None:
-            known = teacher(batch["head"], *(batch[f"teacher_{name}"] for name in READ)).float().log_softmax(-1)
-            if self._config.taught:
-                self._said[batch["number"]] = known
-        return known
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
@@ -144,7 +133,7 @@ class Masking:
         return (context_text(before) if before else None), text
 
     def batch(self, index: int) -> list[Batch]:
-        rng = Random(f"{self._config.seed}:{index}")
+        rng = self._config.drawing(index)
         drawn = [self.texts(rng) for _ in range(self._config.batch)]
         sequences = self._encode([first for first, _ in drawn], [second for _, second in drawn])
         size = self._encode.tokenizer.get_vocab_size()

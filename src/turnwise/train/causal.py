@@ -82,7 +82,7 @@ class Continuation:
         return rng.choice(TURN_SEPARATORS).join(restyled(turns, rng, self._config.restyle))
 
     def batch(self, index: int) -> list[Batch]:
-        rng = Random(f"{self._config.seed}:{index}")
+        rng = self._config.drawing(index)
         return self.encoded([self.text(rng) for _ in range(self._config.batch)], self._config.chunks)
 
     def encoded(self, texts: Sequence[str], chunks: int = 1) -> list[Batch]:

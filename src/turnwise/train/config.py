@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, get_args
 
 from turnwise.errors import TurnwiseError
@@ -43,6 +44,8 @@ class Config:
     average: float = 0.999
     freeze_words: bool = True
     seed: int = 0
+    # The number of the first batch: a run that goes on from another sees new examples of the same dialogues.
+    first_batch: int = 0
     held_out: float = 0.02
     corpus_power: float = 0.5
     corpus_weights: Mapping[str, float] = field(default_factory=dict)
@@ -58,7 +61,9 @@ class Config:
     workers: int = 0
     validate: int = 1000
     save_every: float = 120.0
-    teacher: Path | None = None
+    # One classifier or several; for a causal model, one causal model. `judge` is a classifier that ranks for it.
+    teacher: tuple[Path, ...] = ()
+    judge: Path | None = None
     teacher_share: float = 0.7
     taught: int | None = None
     replies: Path | None = None
@@ -80,9 +85,11 @@ class Config:
         unknown = sorted(set(options) - known)
         if unknown:
             raise TurnwiseError(f"unknown training option {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        for name in ("evaluation", "pairs"):
+        if isinstance(options.get("teacher"), str | Path):
+            options["teacher"] = [options["teacher"]]
+        for name in ("evaluation", "pairs", "teacher"):
             options[name] = tuple(Path(path) for path in options.get(name) or ())
-        for name in ("teacher", "replies"):
+        for name in ("judge", "replies"):
             if options.get(name):
                 options[name] = Path(options[name])
         if isinstance(options.get("mix"), Mapping):
@@ -104,26 +111,37 @@ class Config:
             raise TurnwiseError("nothing to train on: give at least one file of dialogues")
         if self.facts_by not in get_args(FactsBy):
             raise TurnwiseError(f"facts_by is {self.facts_by!r}; choose from {', '.join(get_args(FactsBy))}")
-        if self.replies and not self.teacher:
+        if self.replies and not (self.judge if self.objective == "clm" else self.teacher):
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         if not (self.base / "config.json").is_file():
             raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
-        if self.teacher and not (self.teacher / "config.json").is_file():
-            raise TurnwiseError(f"{self.teacher}: no config.json; the teacher must be a folder of 'turnwise train'")
+        for folder in self.models[1:]:
+            if not (folder / "config.json").is_file():
+                raise TurnwiseError(f"{folder}: no config.json; a teacher must be a folder of 'turnwise train'")
+        if self.objective == "clm" and len(self.teacher) > 1:
+            raise TurnwiseError("a causal model learns from one teacher")
 
     def _fitted(self, asked: bool) -> Config:
         """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""
-        models = [folder for folder in (self.base, self.teacher) if folder]
-        room = min(map(_positions, models)) - self.response_tokens - MARKS
+        room = min(map(_positions, self.models)) - self.response_tokens - MARKS
         if room >= self.context_tokens:
             return self
         if asked or room < 1:
             lengths = f"{self.context_tokens} tokens of context and {self.response_tokens} of response"
             raise TurnwiseError(
-                f"{' or '.join(map(str, models))}: too few positions for {lengths}; "
+                f"{' or '.join(map(str, self.models))}: too few positions for {lengths}; "
                 "give smaller context_tokens and response_tokens in the file of --options"
             )
         return dataclasses.replace(self, context_tokens=int(room))
+
+    @property
+    def models(self) -> list[Path]:
+        """Every model that reads the examples: first the one to start from, then those that teach."""
+        return [self.base, *self.teacher, *([self.judge] if self.judge else [])]
+
+    def drawing(self, index: int, what: str = "") -> Random:
+        """The generator that a batch is drawn from."""
+        return Random(f"{self.seed}:{what}{self.first_batch + index}")
 
     @property
     def parts(self) -> tuple[str, ...]:

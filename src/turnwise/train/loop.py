@@ -99,6 +99,12 @@ def fit(
     }
 
 
+def beside(config: Config) -> tuple[str, torch.dtype]:
+    """Where a model stands that only advises a run, and how precisely it computes."""
+    on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    return ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
+
+
 def _accelerator(config: Config) -> Accelerator:
     on_cpu = config.device == "cpu" or not torch.cuda.is_available()
     torch.manual_seed(config.seed)

@@ -23,7 +23,8 @@ from turnwise.train.config import Config
 from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
 from turnwise.train.dialogues import Dialogue, read, split
 from turnwise.train.licences import licence_of
-from turnwise.train.loop import fit
+from turnwise.train.loop import beside, fit
+from turnwise.train.teachers import Teachers
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def train(config: Config) -> dict[str, Any]:
         "objective": config.objective,
         "base": config.base.name,
         "started_from": _before(config.base),
-        "teacher": _before(config.teacher) if config.teacher else None,
+        "teachers": [_before(folder) for folder in config.models[1:]],
         "data": _data(kept, held),
         "decontamination": {"checked_against": [p.name for p in config.evaluation], "removed": report.by_corpus()},
         "options": config.record() | {"learning_rate": config.rate},
@@ -87,15 +88,10 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
         config.freeze_words,
         config.grow_layers,
     )
-    teacher = None
-    if config.teacher is not None:
-        device, dtype = _beside(config)
-        teacher = network.load_classifier(config.teacher, dtype).to(device)
-        if config.compile:
-            network.compile_layers(teacher.trunk)
+    teachers = Teachers(config.teacher, config) if config.teacher else None
     if config.compile:
         network.compile_layers(model.trunk)
-    happened = fit(model, bert.Classification(learnt, config, teacher), config)
+    happened = fit(model, bert.Classification(learnt, config, teachers), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
     labelled = dataclasses.replace(config, replies=None)
@@ -103,12 +99,6 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
         results[name] = _validate(tasks.build(name, held, labelled, held_rows), model, config)
         logger.info("%s held out: %s", name, results[name])
     return {"training": happened, "held_out": results}
-
-
-def _beside(config: Config) -> tuple[str, torch.dtype]:
-    """Where a teacher stands and how precisely it computes."""
-    on_gpu = torch.cuda.is_available() and config.device != "cpu"
-    return ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
 
 
 def _held_out(row: tasks.Labelled, config: Config) -> bool:
@@ -173,12 +163,13 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
     if config.four_bit:
         causal.start_quantised(model)
     teacher = None
-    if config.teacher is not None:
-        device, dtype = _beside(config)
-        teacher = causal.load(config.teacher, dtype=dtype)
+    if config.teacher:
+        device, dtype = beside(config)
+        teacher = causal.load(config.teacher[0], dtype=dtype)
         teacher.train(False).to(device)
     fluent = causal.Continuation(kept, config, teacher)
-    objective = contrast.Contrast(fluent, kept, config) if config.contrast else fluent
+    judge = Teachers([config.judge], config) if config.judge else None
+    objective = contrast.Contrast(fluent, kept, config, judge) if config.contrast else fluent
     happened = fit(model, objective, config)
     return _finish_causal(config, model, happened, held)
 
