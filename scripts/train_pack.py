@@ -9,11 +9,13 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     nup-taught  nup, gone on with, the judge's answers before its eyes
     nup-grown   nup-taught with twice the layers and inference too; the judge is also asked about a model's replies
                 (first: scripts/write_replies.py OUT/clm --data DIR --out OUT/replies.jsonl)
+    judge-again the judge, gone on with, above all with response selection
+    nup-again   nup-grown, gone on with, taught by that judge and by itself as it was (with new replies)
     vup-taught  vup, likewise taught
     teacher     SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
     clm         twelve of SmolLM2's layers, tuned on a four-bit grid
 
-The bundled pack holds mlm, nup-grown, vup-taught (its inference head left out, as nup-grown has a better one) and clm.
+The bundled pack holds mlm, nup-again, vup-taught (its inference head left out, as nup-again has a better one) and clm.
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
@@ -106,7 +108,7 @@ STAGES["nup-grown"] = STAGES["nup-taught"] | {
     "teacher_share": 0.75,
     "replies": "replies.jsonl",
 }
-# A second round, again for so many minutes: the judge by itself, then the other two side by side.
+# A second round: the judge for so many minutes, then its pupil (beside a causal model, which took half of the GPU).
 STAGES["judge-again"] = STAGES["judge"] | {
     "objective": "nup+dr-f+nli",
     "base": "judge",
@@ -120,21 +122,6 @@ STAGES["nup-again"] = STAGES["nup-grown"] | {
     "share": 13.5,
     "grow_layers": None,
     "teacher": ["judge-again", "nup-grown"],
-    "first_batch": 100_000,
-}
-STAGES["clm-judged"] = STAGES["clm"] | {
-    "base": "clm",
-    "share": 13.5,
-    "keep_layers": None,
-    "learning_rate": 1.5e-4,
-    "corpus_weights": WEIGHTS,
-    "teacher": "clm",
-    "teacher_share": 0.6,
-    "judge": "judge-again",
-    "contrast": 2.0,
-    "taught": 2000,
-    "replies": "replies.jsonl",
-    "reply_share": 0.3,
     "first_batch": 100_000,
 }
 WORD_TABLE = "word_embeddings"
@@ -171,7 +158,7 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
     def found(name: str) -> Path:
         return next(folder / name for folder in folders if (folder / name / "config.json").is_file())
 
-    for role in ("base", "teacher", "judge"):
+    for role in ("base", "teacher"):
         if stage.get(role):
             stage[role] = found(stage[role]) if isinstance(stage[role], str) else [found(one) for one in stage[role]]
     if stage.get("replies"):

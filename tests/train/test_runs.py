@@ -247,33 +247,6 @@ def test_contrast_teaches_what_was_not_said(room: Path) -> None:
     assert contrast["held_out"]["perplexity"] < 10  # it has not forgotten to speak
 
 
-def test_a_causal_model_can_be_ranked_by_a_judge(room: Path) -> None:
-    from turnwise.train.dialogues import read, split
-    from turnwise.train.replies import Reply, write_replies
-
-    kept, _ = split(read([room / "toy.jsonl"]), SMALL["held_out"])
-    said = [Reply((d.turns[0].text,), d.turns[1].text) for d in kept if len(d.turns) > 1]
-    write_replies(room / "said.jsonl", said)
-    run(room, "nup", "ranker", "llama")
-    judged = run(
-        room, "clm", "judged", "llama", contrast=1.0, judge=room / "ranker", taught=6, replies=room / "said.jsonl"
-    )
-    assert [teacher["objective"] for teacher in judged["teachers"]] == ["nup"]
-    assert math.isfinite(judged["training"]["last_loss"])
-    with pytest.raises(TurnwiseError, match="name a teacher"):
-        run(room, "clm", "no", "llama", contrast=1.0, replies=room / "said.jsonl")
-
-
-def test_a_wanted_order_costs_least_when_it_is_the_order() -> None:
-    from turnwise.train.contrast import ranked
-
-    wanted = torch.tensor([3.0, 1.0]), torch.tensor([-1.0, 0.0])
-    right = ranked(*wanted, *wanted)
-    assert right < ranked(wanted[1], wanted[0], *wanted)
-    assert right < ranked(*(2 * some for some in wanted), *wanted)  # too sure
-    assert right == ranked(*(some + 7 for some in wanted), *wanted)  # only differences count
-
-
 def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:
     from tokenizers import Tokenizer
 

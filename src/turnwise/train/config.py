@@ -61,9 +61,8 @@ class Config:
     workers: int = 0
     validate: int = 1000
     save_every: float = 120.0
-    # One classifier or several; for a causal model, one causal model. `judge` is a classifier that ranks for it.
+    # One classifier or several; for a causal model, one causal model.
     teacher: tuple[Path, ...] = ()
-    judge: Path | None = None
     teacher_share: float = 0.7
     taught: int | None = None
     replies: Path | None = None
@@ -89,9 +88,8 @@ class Config:
             options["teacher"] = [options["teacher"]]
         for name in ("evaluation", "pairs", "teacher"):
             options[name] = tuple(Path(path) for path in options.get(name) or ())
-        for name in ("judge", "replies"):
-            if options.get(name):
-                options[name] = Path(options[name])
+        if options.get("replies"):
+            options["replies"] = Path(options["replies"])
         if isinstance(options.get("mix"), Mapping):
             options["mix"] = Mix(**options["mix"])
         config = cls(
@@ -111,11 +109,11 @@ class Config:
             raise TurnwiseError("nothing to train on: give at least one file of dialogues")
         if self.facts_by not in get_args(FactsBy):
             raise TurnwiseError(f"facts_by is {self.facts_by!r}; choose from {', '.join(get_args(FactsBy))}")
-        if self.replies and not (self.judge if self.objective == "clm" else self.teacher):
+        if self.replies and not self.teacher:
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         if not (self.base / "config.json").is_file():
             raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
-        for folder in self.models[1:]:
+        for folder in self.teacher:
             if not (folder / "config.json").is_file():
                 raise TurnwiseError(f"{folder}: no config.json; a teacher must be a folder of 'turnwise train'")
         if self.objective == "clm" and len(self.teacher) > 1:
@@ -136,8 +134,8 @@ class Config:
 
     @property
     def models(self) -> list[Path]:
-        """Every model that reads the examples: first the one to start from, then those that teach."""
-        return [self.base, *self.teacher, *([self.judge] if self.judge else [])]
+        """Every model that reads the examples: the one to start from, and those that teach."""
+        return [self.base, *self.teacher]
 
     def drawing(self, index: int, what: str = "") -> Random:
         """The generator that a batch is drawn from."""

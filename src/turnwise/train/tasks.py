@@ -66,11 +66,11 @@ class NextUtterance:
         self.places = Places(pool, power=config.corpus_power, weights=config.corpus_weights)
         self.negatives = Negatives(pool, tfidf)
         self._choose_fact, self._config = fact_chooser(config, tfidf), config
-        self.replies = read_replies(config.replies)
+        self._replies = read_replies(config.replies)
 
     def draw(self, rng: Random) -> Labelled:
-        if self.replies and rng.random() < self._config.reply_share:
-            return self._unjudged(rng.choice(self.replies), rng)
+        if self._replies and rng.random() < self._config.reply_share:
+            return self._unjudged(rng.choice(self._replies), rng)
         dialogue, turn = self.places.draw(rng)
         label = rng.randrange(2)
         truth, kind = dialogue.turns[turn].text, "true"

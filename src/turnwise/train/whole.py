@@ -43,7 +43,7 @@ def train(config: Config) -> dict[str, Any]:
         "objective": config.objective,
         "base": config.base.name,
         "started_from": _before(config.base),
-        "teachers": [_before(folder) for folder in config.models[1:]],
+        "teachers": [_before(folder) for folder in config.teacher],
         "data": _data(kept, held),
         "decontamination": {"checked_against": [p.name for p in config.evaluation], "removed": report.by_corpus()},
         "options": config.record() | {"learning_rate": config.rate},
@@ -168,8 +168,7 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
         teacher = causal.load(config.teacher[0], dtype=dtype)
         teacher.train(False).to(device)
     fluent = causal.Continuation(kept, config, teacher)
-    judge = Teachers([config.judge], config) if config.judge else None
-    objective = contrast.Contrast(fluent, kept, config, judge) if config.contrast else fluent
+    objective = contrast.Contrast(fluent, kept, config) if config.contrast else fluent
     happened = fit(model, objective, config)
     return _finish_causal(config, model, happened, held)
 
