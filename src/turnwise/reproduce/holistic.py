@@ -32,12 +32,6 @@ BEGINS = {"fluency": "; it depends on its begin-of-text token, which the release
 UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=causal-lm-base]")
 
 
-def standing_alone(room: Room, file: str) -> Path:
-    """Responses without a context are each a context of their own, for intervals to be drawn over."""
-    rows = [example_to_dict(example) for example in room.examples(file)]
-    return room.derived(f"{file}_alone", ({"context_id": row["id"], **row} for row in rows))
-
-
 def rows_of(room: Room, metric: str, base: str) -> Stands:
     """What stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
     asked = Stand(f"{metric}:released", "" if room.papers_models else TUNED + BEGINS.get(metric, ""))
@@ -53,9 +47,8 @@ def likelihood_cells(room: Room, metric: str, quality: str, file: str, base: str
         ruber = Stand("bert-ruber", "its unreferenced part alone: the release has no references")
         stands = {"RUBER+BERT": (ruber,), **stands}
     stands |= shipped(metric, f"{metric}:paper", *(("nup",) if metric == "coherence" else ("vup", "mlm-nce")), "length")
-    rated = standing_alone(room, file)
-    cells = correlations(room, CORPUS, rated, stands, qualities={quality: quality})
-    return cells | rater_cells(room, CORPUS, rated, quality)
+    cells = correlations(room, CORPUS, file, stands, qualities={quality: quality})
+    return cells | rater_cells(room, CORPUS, file, quality)
 
 
 def rater_cells(room: Room, corpus: str, file: str | Path, quality: str) -> dict[Key, Ours]:

@@ -10,7 +10,6 @@ from typing import Any
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.reproduce.cells import Ours, Paper, TableSpec
-from turnwise.reproduce.holistic import standing_alone
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
 from turnwise.reproduce.room import Room
 from turnwise.verbs.metaevaluate import MetaRow
@@ -32,7 +31,6 @@ class Board:
     exclude: tuple[str, ...] = ()
     collection: str = ""
     papers: tuple[tuple[str, str], ...] = ()
-    alone: bool = False
 
 
 BOARDS: Mapping[str, Board] = {
@@ -48,7 +46,7 @@ BOARDS: Mapping[str, Board] = {
     "Holistic coherence": Board(
         "holistic_coherence", "context_coherence", (), "HolisticEval-DailyDialog", (("holistic", "DailyDialog"),)
     ),
-    "Holistic fluency": Board("holistic_fluency", "fluency", (), "", (("holistic", "DailyDialog"),), alone=True),
+    "Holistic fluency": Board("holistic_fluency", "fluency", (), "", (("holistic", "DailyDialog"),)),
     "Holistic consistency": Board(
         "holistic_logic_ws", "logical_consistency", (), "", (("holistic", "DailyDialog (WS)"),)
     ),
@@ -72,8 +70,7 @@ def metrics(room: Room) -> list[str]:
 def found(room: Room, corpus: str) -> dict[tuple[str, str], MetaRow]:
     """Correlations by metric and quality."""
     board = BOARDS[corpus]
-    file = standing_alone(room, board.file) if board.alone else room.corpus(board.file)
-    rows = room.meta(file, metrics(room), board.exclude, "turn")
+    rows = room.meta(room.corpus(board.file), metrics(room), board.exclude, "turn")
     return {(metric, quality): row for (metric, _, quality), row in rows.items()}
 
 
