@@ -66,7 +66,7 @@ def test_what_is_asked(name: str) -> None:
     example = Example("me too", context=("hi", "i ski"), references=("so do i", "no"))
     texts = ("me too", "so do i", "no")
     asked = load_metric(name).requests(example)
-    assert asked == [Embed("hi [SEP] i ski", text, "max", (-4, -1), role="nup-trunk") for text in texts]
+    assert asked == [Embed("hi [SEP] i ski", text, "max", (-3, -1), role="nup-trunk") for text in texts]
     for mode in ("released", "paper"):
         asked = load_metric(f"{name}:{mode}").requests(example)
         assert asked == [Embed("hi i ski", text, "cls", -1) for text in texts]
@@ -75,15 +75,17 @@ def test_what_is_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fbd", "prd"])
-def test_a_trunk_too_small_for_the_usual_layer_is_read_at_its_last(
+def test_a_trunk_too_small_for_a_layer_is_read_at_its_last(
     toy: Toy, examples: list[Example], name: str
 ) -> None:
-    usual, last, beyond = (
-        toy.score(f"{name}{layer}", examples[0]) for layer in ("", "[layer=-1]", "[layer=-9 or last]")
+    usual, third, words, last, beyond = (
+        toy.score(f"{name}{layer}", examples[0])
+        for layer in ("", "[layer=-3]", "[layer=-4 or last]", "[layer=-1]", "[layer=-9 or last]")
     )
-    np.testing.assert_array_equal(usual.evidence.said, last.evidence.said)
+    np.testing.assert_array_equal(usual.evidence.said, third.evidence.said)
+    np.testing.assert_array_equal(words.evidence.said, last.evidence.said)
     np.testing.assert_array_equal(beyond.evidence.said, last.evidence.said)
-    assert "|layer:-4 or last|" in signature(name, load_metric(name))
+    assert "|layer:-3 or last|" in signature(name, load_metric(name))
     with pytest.raises(TurnwiseError, match=rf"^{name}\[layer=-9\]: the encoder has layers 0 to 3, and no layer -9"):
         toy.score(f"{name}[layer=-9]", examples[0])
     with pytest.raises(TurnwiseError, match="option layer=high: write a whole number"):

@@ -62,7 +62,7 @@ class Distance(Metric):
     """
 
     role: str = "nup-trunk"
-    layer: str = f"-4{OR_LAST}"
+    layer: str = f"-3{OR_LAST}"
     pooling: Literal["mean", "cls", "max"] = "max"
     turns: str = "6"
     joined: Literal["separator", "space"] = "separator"
