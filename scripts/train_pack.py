@@ -10,7 +10,7 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     nup-grown   nup-taught with twice the layers and inference too; the judge is also asked about a model's replies
                 (first: scripts/write_replies.py OUT/clm --data DIR --out OUT/replies.jsonl)
     judge-again the judge, gone on with, above all with response selection
-    nup-again   nup-grown, gone on with, taught by that judge and by itself as it was (with new replies)
+    nup-again   nup-grown, gone on with, taught by that judge and by itself as it was (first: new replies, --seed 1)
     vup-taught  vup, likewise taught
     teacher     SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
     clm         twelve of SmolLM2's layers, tuned on a four-bit grid

@@ -75,9 +75,7 @@ def test_what_is_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fbd", "prd"])
-def test_a_trunk_too_small_for_a_layer_is_read_at_its_last(
-    toy: Toy, examples: list[Example], name: str
-) -> None:
+def test_a_trunk_too_small_for_a_layer_is_read_at_its_last(toy: Toy, examples: list[Example], name: str) -> None:
     usual, third, words, last, beyond = (
         toy.score(f"{name}{layer}", examples[0])
         for layer in ("", "[layer=-3]", "[layer=-4 or last]", "[layer=-1]", "[layer=-9 or last]")
