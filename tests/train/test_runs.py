@@ -325,11 +325,35 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
         ("nope", {}, "unknown objective"),
         ("mlm+nup", {}, "can share a trunk"),
         ("mlm", {"colour": 1}, "unknown training option"),
+        ("nup", {"mix": {"colour": 1}}, "no wrong responses are called 'colour'"),
+        ("mlm", {"held_out": 0.0}, "0 of 60 dialogues are held out, too few to validate on; give more"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(room: Path, objective: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(TurnwiseError, match=words):
         run(room, objective, "no", "bert", **options)
+
+
+def test_what_dialogues_lack_is_said_before_anything_is_trained(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnwise.train.whole.fit", lambda *_: pytest.fail("it was trained in vain"))
+    bare = [json.loads(line) for line in (room / "toy.jsonl").read_text().splitlines()]
+    turns = [[{"text": turn["text"]} for turn in dialogue["turns"]] for dialogue in bare]
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text("\n".join(json.dumps({"turns": said}) for said in turns))
+    for objective, words in [
+        ("vup+emotion", "emotion needs turns that name"),
+        ("nup+dr-f", "dr-f needs two dialogues"),
+    ]:
+        with pytest.raises(TurnwiseError, match=f"{words}.*give files that have them"):
+            train.run(objective, data=[plain], out=tmp_path / "out", base=room / "bert", **SMALL)
+
+
+def test_a_pair_without_a_label_is_named_by_its_line(room: Path) -> None:
+    (room / "unlabelled.jsonl").write_text('{"premise": "a dog runs", "hypothesis": "no dog runs"}\n')
+    with pytest.raises(TurnwiseError, match=r"unlabelled.jsonl:1: not a labelled pair \('label'\)"):
+        run(room, "nli", "no", "bert", pairs=[room / "unlabelled.jsonl"])
 
 
 @pytest.mark.parametrize(("objective", "base"), [("mlm", "bert"), ("vup", "bert"), ("clm", "llama")])

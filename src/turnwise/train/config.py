@@ -91,7 +91,7 @@ class Config:
         if options.get("replies"):
             options["replies"] = Path(options["replies"])
         if isinstance(options.get("mix"), Mapping):
-            options["mix"] = Mix(**options["mix"])
+            options["mix"] = _mix(options["mix"])
         config = cls(
             objective=objective, data=tuple(Path(path) for path in data), out=Path(out), base=Path(base), **options
         )
@@ -160,6 +160,15 @@ class Config:
             elif isinstance(value, tuple):
                 plain[key] = [item.name if isinstance(item, Path) else item for item in value]
         return plain
+
+
+def _mix(shares: Mapping[str, Any]) -> Mix:
+    """How often each kind of wrong response is drawn; a kind that is not known is refused."""
+    kinds = [kind.name for kind in dataclasses.fields(Mix)]
+    unknown = sorted(set(shares) - set(kinds))
+    if unknown:
+        raise TurnwiseError(f"mix: no wrong responses are called {unknown[0]!r}; known: {', '.join(kinds)}")
+    return Mix(**shares)
 
 
 def _positions(folder: Path) -> float:

@@ -18,6 +18,7 @@ from turnwise.text import wordnet
 from turnwise.text.facts import words_of
 from turnwise.text.inputs import spaced, unpunctuated
 from turnwise.train.dialogues import Dialogue
+from turnwise.train.sampling import TooLittleError
 
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")
@@ -252,7 +253,7 @@ class Pairs:
         self._written = [dialogue for dialogue in dialogues if dialogue.wrong]
         self._able = [dialogue for dialogue in dialogues if any(True for _ in same_speaker_pairs(dialogue))]
         if not self._able:
-            raise ValueError("no dialogue is long enough for a speaker to speak twice")
+            raise TooLittleError("no dialogue is long enough for a speaker to speak twice")
 
     def draw(self, rng: Random) -> Pair:
         """One pair."""

@@ -11,6 +11,7 @@ from typing import Literal
 from turnwise.text.corrupt import drop, reorder, repeat
 from turnwise.text.facts import TfIdf, cosine
 from turnwise.train.dialogues import Dialogue
+from turnwise.train.sampling import TooLittleError
 
 Kind = Literal["random", "corpus", "dialogue", "similar", "corrupted", "written"]
 
@@ -47,7 +48,7 @@ class Negatives:
 
     def __init__(self, pool: Sequence[Dialogue], tfidf: TfIdf | None = None, candidates: int = 40) -> None:
         if len(pool) < 2:
-            raise ValueError("negative sampling needs at least two dialogues")
+            raise TooLittleError("wrong responses come from other dialogues, so there must be two")
         self._pool = pool
         self._tfidf = tfidf
         self._candidates = candidates

@@ -14,6 +14,10 @@ from turnwise.train.dialogues import Dialogue
 Place = tuple[Dialogue, int]
 
 
+class TooLittleError(TurnwiseError):
+    """Dialogues that hold nothing of what an objective learns from."""
+
+
 class Places:
     """Draws (dialogue, turn), the corpus with probability proportional to weight x turns ** power."""
 
@@ -32,7 +36,7 @@ class Places:
                 if usable is None or usable(dialogue, turn):
                     places[dialogue.corpus].append((dialogue, turn))
         if not places:
-            raise TurnwiseError("no turn of these dialogues can be used for this objective")
+            raise TooLittleError("no turn of these dialogues can be used for this objective")
         self.corpora = sorted(places)
         self.places = [places[corpus] for corpus in self.corpora]
         self.weights = [_weight(corpus, weights or {}) * len(places[corpus]) ** power for corpus in self.corpora]

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from turnwise.engine.ask import asker
+from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Embed, Floats
 from turnwise.text.corrupt import valid_or_corrupted
 from turnwise.text.facts import LEAST_OF_MEANING, LEAST_OF_WORDS, ChooseFact, TfIdf, by_meaning, by_words
@@ -217,13 +218,21 @@ def read_pairs(paths: Sequence[Path], labels: Sequence[str] = contradictions.LAB
     """Labelled premise-hypothesis rows; two-label files say nothing about contradiction and keep entailment only."""
     rows: list[Labelled] = []
     for path in paths:
-        for _, line in lines_of(path):
-            item = json.loads(line)
-            name = NLI_NAMES.get(item["label"], item["label"])
+        for number, line in lines_of(path):
+            premise, hypothesis, label = _parse_pair(line, f"{path}:{number}")
+            name = NLI_NAMES.get(label, label)
             if name in labels:
-                source = path.name.split(".")[0]
-                rows.append(Labelled(item["premise"], item["hypothesis"], labels.index(name), source))
+                rows.append(Labelled(premise, hypothesis, labels.index(name), path.name.split(".")[0]))
     return rows
+
+
+def _parse_pair(line: str, where: str) -> tuple[str, str, str]:
+    try:
+        item = json.loads(line)
+        return str(item["premise"]), str(item["hypothesis"]), str(item["label"])
+    except (ValueError, KeyError, TypeError) as problem:
+        expected = '{"premise": "...", "hypothesis": "...", "label": "contradiction"}'
+        raise TurnwiseError(f"{where}: not a labelled pair ({problem}); expected {expected}") from None
 
 
 def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:

@@ -24,9 +24,20 @@ from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
 from turnwise.train.dialogues import Dialogue, read, split
 from turnwise.train.licences import licence_of
 from turnwise.train.loop import beside, fit
+from turnwise.train.sampling import TooLittleError
 from turnwise.train.teachers import Teachers
 
 logger = logging.getLogger(__name__)
+
+# What a classifier learns from, and is validated on.
+NEEDS = {
+    "nup": "two dialogues of two turns or more",
+    "dr-f": "two dialogues, and facts that some of their turns are about",
+    "vup": "turns",
+    "nli": "a dialogue in which one person speaks twice",
+    "emotion": "turns that name their emotion, some of them 'neutral'",
+}
+MORE = "give more dialogues, or a larger held_out in the file of --options"
 
 
 def train(config: Config) -> dict[str, Any]:
@@ -37,6 +48,8 @@ def train(config: Config) -> dict[str, Any]:
     if not dialogues:
         raise TurnwiseError("no dialogue is left after decontamination; give other training files")
     kept, held = split(dialogues, config.held_out, config.seed)
+    if len(held) < 2:
+        raise TurnwiseError(f"{len(held)} of {len(dialogues)} dialogues are held out, too few to validate on; {MORE}")
     config.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(config.seed)
     card: dict[str, Any] = {
@@ -80,7 +93,9 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     rows = tasks.read_pairs(config.pairs)
     held_rows = [row for row in rows if _held_out(row, config)]
     used_rows = [row for row in rows if not _held_out(row, config)]
-    learnt = [tasks.build(name, kept, config, used_rows) for name in config.parts]
+    learnt = _tasks(config, kept, used_rows, "give files that have them")
+    # Made before anything is trained, so that nothing is trained in vain.
+    asked = _tasks(dataclasses.replace(config, replies=None), held, held_rows, MORE)
     model = network.classifier(
         config.base,
         {task.name: task.labels for task in learnt},
@@ -94,11 +109,23 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     happened = fit(model, bert.Classification(learnt, config, teachers), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
-    labelled = dataclasses.replace(config, replies=None)
-    for name in config.parts:
-        results[name] = _validate(tasks.build(name, held, labelled, held_rows), model, config)
-        logger.info("%s held out: %s", name, results[name])
+    for task in asked:
+        results[task.name] = _validate(task, model, config)
+        logger.info("%s held out: %s", task.name, results[task.name])
     return {"training": happened, "held_out": results}
+
+
+def _tasks(
+    config: Config, dialogues: Sequence[Dialogue], rows: Sequence[tasks.Labelled], remedy: str
+) -> list[tasks.Task]:
+    """What every classifier is asked about these dialogues; one that they have nothing for is named."""
+    made = []
+    for name in config.parts:
+        try:
+            made.append(tasks.build(name, dialogues, config, rows))
+        except TooLittleError:
+            raise TurnwiseError(f"{name} needs {NEEDS[name]}; {len(dialogues)} dialogues lack them: {remedy}") from None
+    return made
 
 
 def _held_out(row: tasks.Labelled, config: Config) -> bool:
