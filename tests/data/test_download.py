@@ -148,6 +148,10 @@ def test_the_registry_says_what_is_unknown() -> None:
             assert file.sha256 is None or len(file.sha256) == 64
             assert not Path(file.to).is_absolute()
     assert find_corpus("grade").to_dict()["files"][0]["sha256"] == "unknown"  # type: ignore[index]
+    with_files, without = find_corpus("usr").file_records(), find_corpus("frames").file_records()
+    assert [record["to"] for record in with_files] == ["raw/usr/tc_usr_data.json", "raw/usr/pc_usr_data.json"]
+    assert [record["url"] for record in without] == [""]
+    assert with_files[0].keys() == without[0].keys()
     with pytest.raises(TurnwiseError, match="fetch it by hand"):
         next(get_corpus(find_corpus("frames"), Path("nowhere")))
     with pytest.raises(TurnwiseError, match="no public corpus"):

@@ -48,6 +48,15 @@ class PublicCorpus:
             ],
         }  # fmt: skip
 
+    def file_records(self) -> list[dict[str, object]]:
+        """The lines of `turnwise data list --format csv`: one a file, or one alone where there is nothing to fetch."""
+        about: dict[str, object] = {"name": self.name, "what": self.what}
+        about |= {"licence": self.licence, "page": self.page}
+        return [
+            about | {"url": one.url, "to": one.to, "sha256": one.sha256 or UNKNOWN, "size": one.size or UNKNOWN}
+            for one in self.files or (RemoteFile("", ""),)
+        ]
+
 
 @cache
 def public_corpora() -> dict[str, PublicCorpus]:
