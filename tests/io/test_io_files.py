@@ -122,11 +122,16 @@ def test_a_file_may_have_a_name_like_a_pattern(tmp_path: Path) -> None:
         ("here.json", r"here.json: no such file; check the path \(did you mean .*here.jsonl\?\)"),
         ("nowhere/x.jsonl", r"no such file; check the path \(there is no folder .*nowhere either\)"),
         ("*.csv", r"\*.csv: no file matches; "),
-        ("empty", "empty: no file in this folder can be read; "),
+        ("empty", "empty: no file in this folder can be read; put [^']* files there$"),
+        (
+            "outer",
+            r"outer: no file in this folder .* or give '.*outer/\*\*/\*.jsonl' for those in folders",
+        ),
     ],
 )
 def test_what_is_not_there(tmp_path: Path, request_: str, error: str) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "outer" / "inner").mkdir(parents=True)
     write(tmp_path / "here.jsonl", "")
     with pytest.raises(TurnwiseError, match=error):
         read_rows([tmp_path / request_])

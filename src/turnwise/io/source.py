@@ -86,7 +86,8 @@ def _resolve_one(request: str | Path) -> list[Source]:
     if path.is_dir():
         found = [file for file in sorted(path.iterdir()) if _is_readable(file)]
         if not found:
-            raise TurnwiseError(f"{path}: no file in this folder can be read; put {READABLE} files there")
+            deeper = f", or give '{path / '**' / '*.jsonl'}' for those in folders of it" if _has_folders(path) else ""
+            raise TurnwiseError(f"{path}: no file in this folder can be read; put {READABLE} files there{deeper}")
     elif path.exists():
         found = [path]
     elif glob.has_magic(str(path)):
@@ -98,6 +99,10 @@ def _resolve_one(request: str | Path) -> list[Source]:
     else:
         raise TurnwiseError(f"{path}: no such file; check the path{_hint(path)}")
     return [Source(str(file), stem_of(file), stem_of(file), file) for file in found]
+
+
+def _has_folders(path: Path) -> bool:
+    return any(inside.is_dir() and not inside.name.startswith(".") for inside in path.iterdir())
 
 
 def _is_readable(file: Path) -> bool:
