@@ -73,7 +73,7 @@ class PaperModels:
         if not source.trained:
             raise TurnwiseError(
                 f"--models paper: '{role}' was {source.name} fine-tuned on dialogues, of which the hub has no copy; "
-                f"train one (turnwise train {role} --base {source.name}) and build a pack with it"
+                f"train one (see 'turnwise train --help'), and give --models its folder or a pack that is built with it"
             )
         if role not in self._models:
             self._models[role] = open_transformers(
