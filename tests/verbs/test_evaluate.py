@@ -12,6 +12,10 @@ import polars as pl
 import pytest
 
 import turnwise as tw
+from turnwise.dialogue import Example, Row
+from turnwise.models.pack import offered_roles
+from turnwise.verbs.evaluate import offered_by
+from turnwise.verbs.unmet import remarks
 
 
 def test_every_row_comes_out_in_order_with_its_error(tmp_path: Path) -> None:
@@ -152,7 +156,6 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
     from dataclasses import dataclass
     from typing import ClassVar
 
-    from turnwise.dialogue import Example
     from turnwise.metrics import registry
     from turnwise.metrics.base import Metric, Score
 
@@ -218,6 +221,15 @@ def test_metrics_of_a_group_that_are_left_out_are_named_and_so_are_misspelt_fiel
     first, second = tw.evaluate(file, "classic").notes
     assert first.endswith("need references, which of the first 1,000 rows none has")
     assert "did you mean 'context'" in second
+
+
+def test_a_distance_that_is_left_out_is_named_where_a_second_system_may_come() -> None:
+    example = Example("hello", ("hi",), ("hey",))
+    row, offered, roles = Row("1", "chats.jsonl", 1, example), offered_by([example]), offered_roles(None)
+    said = remarks([row] * 1000, "default", offered, roles, more_to_come=True)
+    assert said == ["left out of default: fbd, since the first 1,000 rows are of one system; ask for it by name"]
+    assert remarks([row], "default", offered, roles, more_to_come=False) == []
+    assert remarks([row] * 1000, "default", offered | {"systems"}, roles, more_to_come=True) == []
 
 
 def test_nothing_is_said_where_nothing_is_left_out(two_systems: list[dict[str, Any]]) -> None:

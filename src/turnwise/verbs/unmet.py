@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from turnwise.dialogue import Row
 from turnwise.io.columns import KNOWN
-from turnwise.metrics.registry import GROUPS, load_metric, members, split_list
+from turnwise.metrics.registry import GROUPS, SYSTEMS, load_metric, members, split_list
 
 # As close as a letter too many, too few or in another's place.
 CLOSE = 0.85
@@ -27,6 +27,7 @@ def remarks(
     left_out = {group: _left_out(group, offered, roles) for group in wanted if group in GROUPS}
     return [
         *(f"left out of {group}: {names}, which {rows} has" for group, names in left_out.items() if names),
+        *(_of_systems(len(first), offered, roles) if more_to_come and "default" in wanted else []),
         *_misspelt(first),
     ]
 
@@ -41,6 +42,14 @@ def _left_out(group: str, offered: frozenset[str], roles: frozenset[str]) -> str
     return "; ".join(
         f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} {need}" for need, names in by_need.items()
     )
+
+
+def _of_systems(count: int, offered: frozenset[str], roles: frozenset[str]) -> list[str]:
+    """That a metric for comparing systems was left out, where a second system may be yet to come."""
+    left_out = set(members("default", offered | {SYSTEMS}, roles)) - set(members("default", offered, roles))
+    able = [name for name in sorted(left_out) if (m := load_metric(name)).needs <= offered and m.roles <= roles]
+    reason = f"since the first {count:,} rows are of one system; ask for it by name"
+    return [f"left out of default: {', '.join(able)}, {reason}"] if able else []
 
 
 def _misspelt(rows: Iterable[Row]) -> list[str]:
