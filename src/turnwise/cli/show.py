@@ -178,6 +178,8 @@ def comparison(result: Comparison, form: str) -> None:
 def meta(result: MetaEvaluation, form: str) -> None:
     """Correlations with human ratings."""
     if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+        if form == "csv" and result.rivals:
+            note("CSV has the correlations alone; what --against asks for is in --format json")
         return
     groups: dict[tuple[str, str, str], list[MetaRow]] = {}
     for row in result.rows:
