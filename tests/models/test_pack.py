@@ -193,7 +193,7 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(copy: Path) -> None:
 def test_unknown_packs_and_roles_are_named(small_pack: Path) -> None:
     with pytest.raises(TurnwiseError, match="no pack 'nowhere'"):
         load_pack("nowhere")
-    with pytest.raises(TurnwiseError, match="has no model for 'maude'"):
+    with pytest.raises(TurnwiseError, match="has no model for 'maude'; give --models that do"):
         load_models(small_pack).model("maude")
 
 

@@ -65,7 +65,8 @@ class Manifest:
     def role(self, role: str) -> RoleEntry:
         """The entry of a role."""
         if role not in self.roles:
-            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; it has: {', '.join(self.roles)}")
+            has = f"it has: {', '.join(self.roles)}"
+            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; give --models that do ({has})")
         return self.roles[role]
 
     def fingerprint(self, role: str) -> str:

@@ -64,7 +64,8 @@ class PaperModels:
 
     def _source(self, role: str) -> Source:
         if role not in PAPER:
-            raise TurnwiseError(f"--models paper has no model for '{role}'; it has: {', '.join(self.roles)}")
+            has = f"it has: {', '.join(self.roles)}"
+            raise TurnwiseError(f"--models paper has no model for '{role}'; give other --models ({has})")
         return PAPER[role]
 
     def model(self, role: str) -> Model:
