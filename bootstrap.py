@@ -60,6 +60,6 @@ TASKS = {"demo": demo, "setup": setup, "test": test}
 
 if __name__ == "__main__":
     task = TASKS.get(sys.argv[1] if len(sys.argv) > 1 else "")
-    if task is None or sys.version_info < (3, 11):
-        sys.exit(f"usage: python3 bootstrap.py {'|'.join(TASKS)}   (Python 3.11 or newer)")
+    if task is None or not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        sys.exit(f"usage: python3 bootstrap.py {'|'.join(TASKS)}   (with Python 3.11, 3.12 or 3.13)")
     task()

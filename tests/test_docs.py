@@ -6,13 +6,18 @@ import doctest
 import importlib
 import importlib.util
 import pkgutil
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
 import turnwise
+from turnwise.cli.app import app
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 OF_EXTRAS = {"torch", "transformers", "accelerate", "onnx", "ray", "pyarrow"}
 
 
@@ -41,3 +46,42 @@ def test_tables_are_those_of_the_code(page: str) -> None:
     specification.loader.exec_module(hooks)
     text = (DOCS / page).read_text(encoding="utf-8")
     assert hooks.on_page_markdown(text) == text, "run python docs/hooks.py"
+
+
+def pages() -> list[Path]:
+    """What people read: the README and every page that is not made by a run."""
+    return [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "results" not in page.parts)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not link.startswith("http"):
+            file, _, anchor = link.partition("#")
+            target = (page.parent / file).resolve() if file else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_commands_are_those_of_the_command_line(page: Path) -> None:
+    """Every `turnwise COMMAND --option` of a page, in a block or in a line, is one that there is."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    shown = [line for line in blocks if line.startswith("turnwise ")]
+    shown += [" ".join(code.split()) for code in re.findall(r"`(turnwise [a-z][^`]*)`", text)]
+    root = typer.main.get_command(app)
+    for line in shown:
+        words = shlex.split(line, comments=True)[1:]
+        command = root
+        while words and hasattr(command, "commands") and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        assert command is not root, line
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= known, line
