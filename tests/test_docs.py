@@ -48,6 +48,13 @@ def test_tables_are_those_of_the_code(page: str) -> None:
     assert hooks.on_page_markdown(text) == text, "run python docs/hooks.py"
 
 
+@pytest.mark.parametrize("page", ["python.md", "statistics.md"])
+def test_examples_on_pages_run(page: str) -> None:
+    result = doctest.testfile(str(DOCS / page), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
 def pages() -> list[Path]:
     """What people read: the README and every page that is not made by a run."""
     return [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "results" not in page.parts)]
