@@ -38,7 +38,7 @@ def test_rows_go_to_stdout_or_to_a_file(tmp_path: Path) -> None:
     written = turnwise("augment", EXAMPLES, "--limit", "3", "--out", tmp_path / "asked.jsonl")
     assert written.stdout == ""
     assert (tmp_path / "asked.jsonl").read_text() == printed.stdout
-    assert f"{len(rows)} rows are in" in written.stderr
+    assert f"{len(rows)} rows written to" in written.stderr
 
 
 def test_one_command_drives_a_bot_scores_and_reports(tmp_path: Path, command: str) -> None:

@@ -197,6 +197,15 @@ def test_unknown_packs_and_roles_are_named(small_pack: Path) -> None:
         load_models(small_pack).model("maude")
 
 
+def test_a_pack_that_is_asked_to_run_on_cuda_says_where_it_runs(
+    small_pack: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load_models(small_pack, "auto")
+    assert capsys.readouterr().err == ""
+    load_models(small_pack, "cuda")
+    assert "runs on the CPU" in capsys.readouterr().err
+
+
 def test_fingerprints_follow_content(copy: Path, small_pack: Path) -> None:
     first, second = load_pack(small_pack), load_pack(copy)
     prints = {role: first.manifest.fingerprint(role) for role in first.roles}

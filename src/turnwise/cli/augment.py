@@ -22,6 +22,7 @@ from turnwise.cli.options import (
     parse_map,
 )
 from turnwise.errors import TurnwiseError
+from turnwise.wording import counted
 
 
 class Methods(StrEnum):
@@ -149,7 +150,7 @@ def augment(
     show.problems(made.problems)
     show.notes(made.notes)
     if out is not None:
-        show.note(f"{len(made.rows):,} rows are in {out}")
+        show.note(f"{counted(len(made.rows), 'row')} written to {out}")
     if made.result is None:
         if bot is None and out is None:
             show.json_lines(made.lines())

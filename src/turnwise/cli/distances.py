@@ -21,6 +21,7 @@ from turnwise.cli.options import (
     parse_map,
 )
 from turnwise.errors import TurnwiseError
+from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.verbs.normality import NormalityReport
@@ -131,7 +132,7 @@ def _show_perturbation(result: Perturbation, form: str) -> None:
         return
     ratios = list(dict.fromkeys(row.ratio for row in result.rows))
     first = result.rows[0]
-    title = f"Value by share of perturbed answers, n = {first.n}, {first.seeds} seeds"
+    title = f"Value by share of perturbed answers, n = {first.n}, {counted(first.seeds, 'seed')}"
     table = show._table(title, ("metric", "transform"), [f"{ratio:g}" for ratio in ratios])
     table.add_column("trend", no_wrap=True)
     for trend in sorted(result.trends, key=lambda trend: trend.metric):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -233,4 +234,7 @@ def load_models(where: str | Path | None = None, device: str = "auto") -> ModelS
 
         if holds_checkpoints(Path(where)):
             return CheckpointModels(Path(where), device)
-    return load_pack(where)
+    pack = load_pack(where)
+    if device == "cuda":
+        sys.stderr.write(f"note: the pack '{pack.name}' runs on the CPU; models of transformers run on CUDA\n")
+    return pack
