@@ -1,6 +1,6 @@
 """Between which quantiles should `usl-h` clamp what it likes, and on which scale is sense? On training dialogues alone.
 
-    python scripts/choose_defaults.py --data DATA_DIR --contexts 200 --seed 1 --only vup nup mlm-likelihood \\
+    python scripts/choose_defaults.py --data DATA_DIR --contexts 400 --seed 2 --only vup nup mlm-likelihood \\
         --scores S.json
     python scripts/choose_clamp.py S.json
 

@@ -1,6 +1,6 @@
 """Are the parts of `usr` added on the right scale, and is the whole as good as its parts? On training dialogues alone.
 
-    python scripts/choose_defaults.py --data DATA_DIR --contexts 200 --seed 1 --only vup nup usr-dr-f usr-mlm \\
+    python scripts/choose_defaults.py --data DATA_DIR --contexts 400 --seed 2 --only vup nup usr-dr-f usr-mlm \\
         --scores S.json
     python scripts/choose_scale.py S.json
 
