@@ -66,6 +66,8 @@ def test_metaeval_agreement_and_compare_print_rows() -> None:
     compared = document("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper")
     promised = ["metric", "system", "baseline", "difference", "low", "high", "p", "verdict"]
     assert list(compared["rows"][0]) == [*promised, "n", "basis"]
+    table = turnwise("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper", "--format", "csv").stdout
+    assert table.partition("\n")[0] == ",".join([*promised, "n", "basis"])
 
 
 def test_a_failed_gate_exits_with_one() -> None:

@@ -60,6 +60,11 @@ def test_masked_lm_learns_and_leaves_the_words_frozen(room: Path) -> None:
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
 
 
+def test_opening_a_model_says_nothing(room: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(room, "mlm", "quiet", "bert", steps=1)  # its base has no head, which transformers reports at length
+    assert capfd.readouterr() == ("", "")
+
+
 def test_response_selection_with_context_and_with_the_fact(room: Path) -> None:
     card = run(room, "nup+dr-f", "nup", "bert")
     assert set(card["held_out"]["nup"]["ranking"]["by_corpus"]) == {"toy"}

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -150,7 +149,8 @@ def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterab
 
 def comparison(result: Comparison, form: str) -> None:
     """Differences between systems, with verdicts."""
-    if _machine_readable([asdict(row) for row in result.rows], form, whole=result.to_dict()):
+    whole = result.to_dict()
+    if _machine_readable(whole["rows"], form, whole=whole):
         return
     baselines = {row.baseline for row in result.rows}
     one = len(baselines) == 1
@@ -348,7 +348,8 @@ def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[
     if form == "json":
         document(whole)
     elif form == "csv":
-        writer = csv.DictWriter(for_machines(form), fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(for_machines(form), fieldnames=columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     return form in {"json", "csv"}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,24 +96,34 @@ def _device(asked: str) -> str:
     return "cuda" if present and asked != "cpu" else "cpu"
 
 
-def _load(kind: str, name: str, dtype: Any) -> Any:
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """What transformers has to say about weights that it opens is for its own users, not for ours."""
     import transformers
 
-    loader = getattr(transformers, CLASSES[kind])
     logging: Any = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        return loader.from_pretrained(name, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _load(kind: str, name: str, dtype: Any) -> Any:
+    import transformers
+
+    loader = getattr(transformers, CLASSES[kind])
+    try:
+        with quiet_loading():
+            return loader.from_pretrained(name, dtype=dtype, use_safetensors=True, trust_remote_code=False)
     except (OSError, ValueError) as problem:
         reason = " ".join(str(problem).split())[:200]
         raise TurnwiseError(
             f"model '{name}' cannot be loaded: it must be a folder or a reachable hub name with safetensors weights; "
             f"pickled weights are refused ({reason})"
         ) from None
-    finally:
-        logging.set_verbosity(before)
 
 
 def _tokens(name: str, config: Any, window: Window) -> Tokens:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.transformers_backend import quiet_loading
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +69,8 @@ def read_tensors(path: Path) -> Tensors:
 def open_network(kind: type[Network], folder: Path, **options: Any) -> Network:
     """The transformers model in a folder, from safetensors alone: unpickling weights would run what is in them."""
     try:
-        return kind.from_pretrained(folder, use_safetensors=True, **options)
+        with quiet_loading():
+            return kind.from_pretrained(folder, use_safetensors=True, **options)
     except (OSError, ValueError) as problem:
         reason = " ".join(str(problem).split())[:200]
         raise TurnwiseError(
