@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.uslh import Composition, compose
 from turnwise.models.protocols import Classify
 from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
 from turnwise.verbs.gate import Gate
@@ -64,6 +65,28 @@ def test_the_score_is_what_the_file_says(file: Path) -> None:
     assert score.parts["length.contribution"] == pytest.approx(-0.4)
     added = [value for name, value in score.parts.items() if name.endswith(".contribution")]
     assert score.value == pytest.approx(score.parts["intercept"] + sum(added))
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.lists(st.floats(0, 1), min_size=3, max_size=3))
+def test_the_compositions_are_those_of_usl_h(weights: list[float], values: list[float]) -> None:
+    names = ("f1", "rouge-l", "bleu-1")
+    parts = [{"metric": name, "weight": weight} for name, weight in zip(names, weights, strict=True)]
+    for composition in get_args(Composition):
+        metric = composite_of({"name": "mine", "composition": composition, "parts": parts})
+        u, s, q = values
+        expected = compose(u, s, q, composition, weights).item()
+        assert metric.compose(values).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_each_part_adds_in_a_hierarchy() -> None:
+    parts = [{"metric": name, "weight": 1.0} for name in ("f1", "rouge-l", "bleu-1")]
+    whole = composite_of({"name": "mine", "composition": "H", "intercept": 2.0, "parts": parts})
+    score = whole.compose([0.5, 0.5, 0.4])
+    assert score.value == pytest.approx(2.85)
+    assert score.parts["bleu-1.contribution"] == pytest.approx(0.1)
+    mean = composite_of({"name": "mine", "composition": "harmonic", "parts": parts}).compose([0.5, 0.5, 0.0])
+    assert mean.value == 0
+    assert not any(name.endswith(".contribution") for name in mean.parts)
 
 
 def test_a_part_without_a_score_leaves_none_and_says_why(file: Path) -> None:
@@ -196,6 +219,10 @@ MISTAKES = [
     (changed(name="classic"), "choose another name"),
     (changed(nmae="x"), "key 'nmae' is not known"),
     (changed(composition="cubic"), "composition: 'cubic'"),
+    (changed(composition=["HS"]), "composition: '['HS']'"),
+    (changed(composition="geometric", parts=[{"metric": "f1", "weight": -1}]), "part 1 (f1): weight: a geometric mean"),
+    (changed(composition="harmonic", parts=[{"metric": "usr-mlm", "weight": 1}]), "give a normaliser of kind clamp"),
+    (changed(composition="geometric", parts=[{"metric": "f1", "weight": 0}]), "needs a weight above 0"),
     (changed(intercept="3"), "intercept: '3' is not a number"),
     (changed(parts=[]), "[[parts]]"),
     (changed(parts="f1"), "[[parts]]"),

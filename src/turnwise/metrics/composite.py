@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
@@ -66,6 +68,11 @@ class Part:
     weight: float
     normaliser: Normaliser | None = None
 
+    @property
+    def least(self) -> float:
+        """No normalised score is lower."""
+        return 0.0 if isinstance(self.normaliser, Clamp) else -math.inf if self.normaliser else self.metric.range[0]
+
     def normalised(self, value: float) -> float:
         """The part's score on the scale that its weight is for."""
         return value if self.normaliser is None else self.normaliser(value)
@@ -76,8 +83,16 @@ class Part:
         return f"{self.weight!r}{scale}*{self.request}({options})"
 
 
-# What each part adds, from its weight and its normalised score; the score is the intercept and their sum.
-Composition = Callable[[Sequence[float], Sequence[float]], list[float]]
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """How weighted parts become one number.
+
+    `added` says what each part adds; the score is the intercept and their sum. A mean is no sum of what its parts
+    add: `mean` is its value then, and holds only for scores from 0 up and weights of which none is negative.
+    """
+
+    added: Callable[[Sequence[float], Sequence[float]], list[float]] | None = None
+    mean: Callable[[Sequence[float], Sequence[float]], float] | None = None
 
 
 def linear(weights: Sequence[float], values: Sequence[float]) -> list[float]:
@@ -89,7 +104,54 @@ def linear(weights: Sequence[float], values: Sequence[float]) -> list[float]:
     return [weight * value for weight, value in zip(weights, values, strict=True)]
 
 
-COMPOSITIONS: Mapping[str, Composition] = {"linear": linear}
+def hierarchy(weights: Sequence[float], values: Sequence[float]) -> list[float]:
+    """Every part counts as far as all before it do: USL-H in full (Phy et al. 2020, Eq. 1).
+
+    >>> hierarchy([1.0, 1.0, 1.0], [0.5, 1.0, 0.5])
+    [0.5, 0.5, 0.25]
+    """
+    return linear(weights, list(accumulate(values, mul)))
+
+
+def simplified(weights: Sequence[float], values: Sequence[float]) -> list[float]:
+    """The first part counts for itself, the others are a hierarchy: simplified USL-H (Eq. 3).
+
+    >>> simplified([1.0, 1.0, 1.0], [0.0, 1.0, 0.5])
+    [0.0, 1.0, 0.5]
+    """
+    return linear(weights[:1], values[:1]) + hierarchy(weights[1:], values[1:])
+
+
+def geometric(weights: Sequence[float], values: Sequence[float]) -> float:
+    """The weighted geometric mean.
+
+    >>> geometric([1.0, 1.0], [0.25, 1.0])
+    0.5
+    """
+    total = math.fsum(weights)
+    return math.prod(math.pow(value, weight / total) for weight, value in zip(weights, values, strict=True))
+
+
+def harmonic(weights: Sequence[float], values: Sequence[float]) -> float:
+    """The weighted harmonic mean; 0 where a part that has a weight is 0.
+
+    >>> harmonic([1.0, 1.0], [0.5, 1.0]), harmonic([1.0, 1.0], [0.0, 1.0])
+    (0.6666666666666666, 0.0)
+    """
+    known = [(weight, value) for weight, value in zip(weights, values, strict=True) if weight > 0]
+    if any(value == 0 for _, value in known):
+        return 0.0
+    return math.fsum(weight for weight, _ in known) / math.fsum(weight / value for weight, value in known)
+
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    "linear": Composition(linear),
+    "A": Composition(linear),
+    "H": Composition(hierarchy),
+    "HS": Composition(simplified),
+    "geometric": Composition(mean=geometric),
+    "harmonic": Composition(mean=harmonic),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +202,13 @@ class CompositeMetric(Metric):
     def compose(self, raw: Sequence[float]) -> Score:
         """The score of the parts' scores, with every part, its normalised value and its contribution."""
         values = [part.normalised(value) for part, value in zip(self.parts, raw, strict=True)]
-        added = COMPOSITIONS[self.composition]([part.weight for part in self.parts], values)
+        weights = [part.weight for part in self.parts]
+        composition = COMPOSITIONS[self.composition]
+        added = [] if composition.added is None else composition.added(weights, values)
         explained: dict[str, float] = {"intercept": self.intercept} if self.intercept else {}
-        for part, score, value, contribution in zip(self.parts, raw, values, added, strict=True):
+        for part, score, value in zip(self.parts, raw, values, strict=True):
             explained[part.name] = score
             explained[f"{part.name}.normal"] = value
-            explained[f"{part.name}.contribution"] = contribution
-        return Score(self.intercept + math.fsum(added), explained)
+        explained |= {f"{part.name}.contribution": value for part, value in zip(self.parts, added, strict=False)}
+        total = math.fsum(added) if composition.mean is None else composition.mean(weights, values)
+        return Score(self.intercept + total, explained)

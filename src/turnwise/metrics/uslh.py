@@ -64,7 +64,7 @@ def compose(
     if composition in ("geometric", "harmonic"):
         weights = np.asarray(alphas, dtype=np.float64) / sum(alphas)
         qualities = np.stack(np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (u, s, l))), axis=-1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # A quality of 0 makes either mean 0, unless it has no weight.
             if composition == "geometric":
                 return np.asarray(np.prod(qualities**weights, axis=-1))

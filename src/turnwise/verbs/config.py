@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def composite_of(config: Mapping[str, Any]) -> CompositeMetric:
     if name in COLUMNS:
         raise ValueError(f"name: '{name}' is a column of every result; choose another name")
     composition = config.get("composition", "linear")
-    if composition not in COMPOSITIONS:
+    if not isinstance(composition, str) or composition not in COMPOSITIONS:
         raise ValueError(f"composition: '{composition}' is not known; choose one of {', '.join(COMPOSITIONS)}")
     given = config.get("parts")
     if not isinstance(given, list) or not given:
@@ -92,8 +92,22 @@ def composite_of(config: Mapping[str, Any]) -> CompositeMetric:
         raise ValueError(
             f"parts: two are called '{repeated}'; give each a name of its own, for example name = \"second\""
         )
+    if COMPOSITIONS[composition].mean is not None:
+        _check_mean(parts, composition)
     intercept = _number(config.get("intercept", 0.0), "intercept")
     return CompositeMetric(name=name, parts=parts, intercept=intercept, composition=composition)
+
+
+def _check_mean(parts: Sequence[Part], composition: str) -> None:
+    """Refuse what has no geometric or harmonic mean."""
+    for number, part in enumerate(parts, start=1):
+        where = f"part {number} ({part.request})"
+        if part.weight < 0:
+            raise ValueError(f"{where}: weight: a {composition} mean has none below 0; give 0 or more")
+        if part.least < 0:
+            raise ValueError(f"{where}: a {composition} mean needs scores from 0 up; give a normaliser of kind clamp")
+    if not any(part.weight for part in parts):
+        raise ValueError(f"parts: a {composition} mean needs a weight above 0; give one")
 
 
 def config_of(metric: CompositeMetric, description: str = "") -> dict[str, Any]:
