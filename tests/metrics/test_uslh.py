@@ -229,6 +229,8 @@ def test_the_group() -> None:
         ("usl-a[composition=H]", "no option 'composition'"),
         ("usl-h[composition=B]", "choose one of HS, H, A, geometric, harmonic"),
         ("nup[context_length=5]", "go together"),
+        ("nup[context_length=9,response_length=0]", "option response_length=0: write a whole number from 3 up"),
+        ("vup[max_length=2]", "from 3 up"),
         ("empathy[turns=-1]", "or all"),
         ("mlm-slor:released", "no mode 'released'"),
     ],

@@ -62,6 +62,27 @@ def test_a_line_that_is_too_long_keeps_its_end(toy: Toy) -> None:
     assert [token for token, _ in toy.score("usr-mlm:paper", long).tokens] == ["i", "love", "cats", "."]
 
 
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ("[max_length=6,scope=all]", "dogs ? why"),
+        ("[max_length=6,scope=all,truncation=start]", "dogs ? why"),
+        ("[max_length=6,scope=all,truncation=end]", "do you why"),
+        (":released[max_length=5,truncation=end]", "do you like"),
+    ],
+)
+def test_which_side_is_cut_is_an_option(toy: Toy, options: str, tokens: str) -> None:
+    example = Example("why", EXAMPLE.context)
+    assert [token for token, _ in toy.score(f"usr-mlm{options}", example).tokens] == tokens.split()
+
+
+def test_which_side_usr_dr_cuts_is_an_option() -> None:
+    assert asked("usr-dr-c:released").window == Window(total=128, keep="start")
+    assert asked("usr-dr-c:released[truncation=end]").window == Window(total=128, keep="start")
+    assert asked("usr-dr-f:released[truncation=start]").window == Window(total=128, keep="end")
+    assert asked("usr-dr-f[fact=all]").window is None
+
+
 def test_usr_dr_released_texts() -> None:
     window = Window(total=128, keep="start")
     facts = "i play the piano . i love cats . i hate tea ."
@@ -274,6 +295,10 @@ def test_the_group_is_filtered_by_what_a_file_has() -> None:
         ("usr-mlm[sign=2]", "write 1 or -1"),
         ("usr-mlm[turns=0]", "or all"),
         ("usr-mlm[scope=response+eos]", "needs separators"),
+        ("usr-mlm[max_length=4]", "option max_length=4: write a whole number from 5 up"),
+        ("usr-mlm:released[max_length=2]", "from 3 up"),
+        ("usr-dr-f[max_length=0]", "from 5 up"),
+        ("usr-dr-c[truncation=middle]", "choose one of start, end"),
         ("usr-mlm[scope=half]", "choose one of all, response, response+eos"),
     ],
 )

@@ -13,6 +13,10 @@ from turnwise.text.tokenise import lower_words
 
 Scope = Literal["all", "response", "response+eos"]
 Reduction = Literal["mean", "sum"]
+# The side on which a text that is too long is cut.
+Truncation = Literal["start", "end"]
+# A token of a text, or of both texts of a pair, and those of the template around them.
+SHORTEST, SHORTEST_PAIR = 3, 5
 
 NOTHING_TO_JUDGE = "no token to judge"
 NO_FAST_PART = "option fast=true: none of its parts has a fast form; leave it out"
@@ -68,6 +72,12 @@ def check_turns(turns: str, least: int = 1) -> None:
         raise ValueError(f"option turns={turns}: write a whole number from {least} up, or all")
 
 
+def check_length(length: int | None, least: int, option: str = "max_length") -> None:
+    """Refuse a length, in tokens, that leaves no room for a word beside the template's own tokens."""
+    if length is not None and length < least:
+        raise ValueError(f"option {option}={length}: write a whole number from {least} up")
+
+
 def as_published(text: str) -> str:
     """Text as the USR corpora come: lower case, words and marks apart.
 
@@ -94,16 +104,19 @@ def dialogue_request(
     scope: Scope = "response",
     separators: str = "",
     max_length: int | None = None,
+    truncation: Truncation | None = None,
     fast: bool = False,
 ) -> MaskedLikelihood:
     """Asks for the tokens of a response after its context, or of both; `fast` for all in one pass, unmasked.
 
     Without separators the two are the model's own pair, and a text that is too long loses the beginning of its
     context. With separators everything is one text, as USR has it, and one that is too long keeps its last tokens.
+    With `truncation="end"` ends are cut instead.
     """
     if not separators:
         span = None if scope == "all" else (0, len(response))
-        window = None if max_length is None else Window(total=max_length)
+        pair = Window(total=max_length, keep="start" if truncation == "end" else "end")
+        window = None if max_length is None and truncation is None else pair
         return MaskedLikelihood(SEPARATOR.join(turns), response, span, window, masked=not fast)
     eos, go = split_separators(separators)
     before = " ".join([*(word for turn in turns for word in (turn, eos)), *([go] if go else [])])
@@ -111,4 +124,5 @@ def dialogue_request(
     # From the space before the response on: some tokenizers count it to the first word.
     end = len(text) if scope == "response+eos" else len(before) + 1 + len(response)
     span = None if scope == "all" else (len(before), end)
-    return MaskedLikelihood(text, span=span, window=Window(max_length, keep="last"), masked=not fast)
+    window = Window(max_length, keep="start" if truncation == "end" else "last")
+    return MaskedLikelihood(text, span=span, window=window, masked=not fast)

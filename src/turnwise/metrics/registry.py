@@ -191,7 +191,7 @@ def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
 
 def _coerce(text: str, wanted: Any) -> Any:
     """The value of an option's text, by the type that the metric declares for it."""
-    if isinstance(wanted, types.UnionType):
+    if typing.get_origin(wanted) in (types.UnionType, typing.Union):
         wanted = next(choice for choice in typing.get_args(wanted) if choice is not type(None))
     if wanted is bool:
         if text.lower() not in {"true", "false"}:

@@ -12,7 +12,7 @@ import numpy as np
 
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
-from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
+from turnwise.metrics.masked import NOTHING_TO_JUDGE, SHORTEST, check_length, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.models.quality import yes
@@ -40,6 +40,9 @@ class ValidUtterance(Metric):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"max_length": RELEASED_LENGTH}}
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"vup"})
+
+    def __post_init__(self) -> None:
+        check_length(self.max_length, SHORTEST)
 
     def requests(self, example: Example) -> Sequence[Request]:
         window = None if self.max_length is None else Window(total=self.max_length)
@@ -77,6 +80,9 @@ class NextUtterance(Metric):
         check_turns(self.turns)
         if (self.context_length is None) != (self.response_length is None):
             raise ValueError("options context_length and response_length go together")
+        # Together they hold the template's tokens too.
+        check_length(self.context_length, SHORTEST, "context_length")
+        check_length(self.response_length, SHORTEST, "response_length")
 
     def requests(self, example: Example) -> Sequence[Request]:
         turns = last_turns(example.context, self.turns)

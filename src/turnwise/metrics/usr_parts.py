@@ -10,9 +10,13 @@ from typing import Any, ClassVar, Literal
 from turnwise.dialogue import Example, is_blank
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import (
+    SHORTEST,
+    SHORTEST_PAIR,
     Reduction,
     Scope,
+    Truncation,
     as_published,
+    check_length,
     check_turns,
     dialogue_request,
     last_turns,
@@ -45,6 +49,7 @@ class UsrMlm(Metric):
     turns: str = "1"
     separators: str = ""
     max_length: int | None = None
+    truncation: Truncation | None = None
     tokenised: bool = False
     fast: bool = False
 
@@ -61,6 +66,7 @@ class UsrMlm(Metric):
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
+        check_length(self.max_length, SHORTEST if self.separators else SHORTEST_PAIR)
         if self.sign not in (1, -1):
             raise ValueError(f"option sign={self.sign}: write 1 or -1")
         if self.scope == "response+eos" and not self.separators:
@@ -80,6 +86,7 @@ class UsrMlm(Metric):
             scope=self.scope,
             separators=self.separators,
             max_length=self.max_length,
+            truncation=self.truncation,
             fast=self.fast,
         )
         return (asked,)
@@ -100,6 +107,7 @@ class DialogueRetrieval(Metric):
     turns: str = "6"
     separators: str = ""
     max_length: int | None = None
+    truncation: Truncation | None = None
     tokenised: bool = False
 
     cite: ClassVar[str] = CITE
@@ -118,6 +126,7 @@ class DialogueRetrieval(Metric):
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
+        check_length(self.max_length, SHORTEST_PAIR)
 
     def facts(self, example: Example) -> list[str]:
         """The facts that there are; released mode reads the corpora's mark for none as a text, as the authors did."""
@@ -143,7 +152,8 @@ class DialogueRetrieval(Metric):
         response = example.response
         if self.tokenised:
             turns, response, fact = [as_published(turn) for turn in turns], as_published(response), fact.lower()
-        window = None if self.max_length is None else Window(total=self.max_length, keep="start")
+        cut = Window(total=self.max_length, keep="end" if self.truncation == "start" else "start")
+        window = None if self.max_length is None and self.truncation is None else cut
         if not self.separators:
             return Classify(context_text(turns, fact or None, len(turns)), response, window, role)
         eos, go = split_separators(self.separators)
