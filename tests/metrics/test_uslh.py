@@ -168,6 +168,13 @@ def test_alphas_betas_and_other_qualities(toy: Toy) -> None:
     assert toy.score("usl-h[understandable=nup,sensible=vup,likability=distinct-1]", EXAMPLE).value is not None
 
 
+def test_a_part_may_have_the_separating_mark_in_its_own_options() -> None:
+    own = "usr-mlm[separators=_eos/_go,sign=-1]"
+    metric = load_metric(f"usl-h[likability=empathy/{own},constants=batch]")
+    assert list(metric.parts) == ["vup", "nup", "empathy", own]
+    assert list(load_metric(f"usr[feeds=vup/vup/nup/{own}/dr_f,constants=batch]").parts) == ["vup", "nup", own, "dr_f"]
+
+
 def test_modes_differ_as_specified(toy: Toy) -> None:
     long = Example("why " * 40, ("tea ?", "i like dogs"))
     released, bare = toy.score("usl-h:released", long), toy.score("usl-h", long)
@@ -225,6 +232,10 @@ def test_the_group() -> None:
         ("usl-h[clamp=0.3/0.6]", "no quantile 0.3"),
         ("usl-h[likability=mlm-slor,constants=published]", "know nothing of 'mlm-slor'"),
         ("usl-h[likability=iwf[reduction=max]]", "know nothing of 'iwf[reduction=max]'"),
+        ("usl-h[likability=]", "name a metric"),
+        ("usl-h[likability=fbd,constants=batch]", "'fbd' has no score for a single turn"),
+        ("usl-h[likability=usr[constants=batch],constants=batch]", "'usr[constants=batch]' waits for the whole run"),
+        ("usl-h:paper[likability=coherence]", "'coherence:paper' waits for the whole run"),
         ("usl-h[likability=kindness]", "metric 'kindness' is not known"),
         ("usl-a[composition=H]", "no option 'composition'"),
         ("usl-h[composition=B]", "choose one of HS, H, A, geometric, harmonic"),

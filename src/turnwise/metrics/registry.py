@@ -110,16 +110,16 @@ def option_types(entry: Entry) -> dict[str, Any]:
 _REQUEST = re.compile(r"(?P<name>[^:\[\]]+)(?::(?P<mode>[^\[\]]+))?(?:\[(?P<options>.*)\])?", re.DOTALL)
 
 
-def split_list(text: str) -> list[str]:
-    """Split on commas that stand outside brackets.
+def split_list(text: str, mark: str = ",") -> list[str]:
+    """Split on commas, or another mark, that stand outside brackets.
 
-    >>> split_list("usr, bleu-4[corpus=true,n=2],f1")
-    ['usr', 'bleu-4[corpus=true,n=2]', 'f1']
+    >>> split_list("usr, bleu-4[corpus=true,n=2],f1"), split_list("vup/usr-mlm[separators=a/b]", "/")
+    (['usr', 'bleu-4[corpus=true,n=2]', 'f1'], ['vup', 'usr-mlm[separators=a/b]'])
     """
     parts, depth, current = [], 0, ""
     for character in text:
         depth += {"[": 1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
+        if character == mark and depth == 0:
             parts.append(current)
             current = ""
         else:
@@ -155,9 +155,14 @@ def load_part(request: str, mode: Mode) -> Metric:
     """A metric that is part of another one: in the mode of the whole, unless it names its own or has no such mode."""
     name, bracket, options = request.partition("[")
     entry = entries().get(name.strip())
-    if entry is not None and mode in entry.cls.modes:
-        return load_metric(f"{name}:{mode}{bracket}{options}")
-    return load_metric(request)
+    inherits = entry is not None and mode in entry.cls.modes
+    metric = load_metric(f"{name}:{mode}{bracket}{options}" if inherits else request)
+    if metric.level != "turn":
+        raise TurnwiseError(f"metric '{request}' has no score for a single turn and cannot be a part; choose another")
+    if "batch" in metric.options().values():
+        shown = plain_form(metric)
+        raise TurnwiseError(f"metric '{shown}' waits for the whole run and cannot be a part; choose another form of it")
+    return metric
 
 
 def plain_form(metric: Metric, whole: Mode = "recommended", without: Iterable[str] = ()) -> str:

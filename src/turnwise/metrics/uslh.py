@@ -14,7 +14,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
-from turnwise.metrics.registry import load_part, plain_form, register
+from turnwise.metrics.registry import load_part, plain_form, register, split_list
 from turnwise.metrics.uslh_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
@@ -142,6 +142,8 @@ class UslH(Metric):
             raise ValueError(f"option alphas={self.alphas}: they must add up to 1")
         if self.betas and abs(sum(numbers(self.betas, "betas", len(self.likable))) - 1) > 1e-6:
             raise ValueError(f"option betas={self.betas}: they must add up to 1")
+        if not self.likable:
+            raise ValueError("option likability: name a metric, or several with / between them")
         low, high = self.levels
         if not 0 <= low < high <= 1:
             raise ValueError(f"option clamp={self.clamp}: write two quantiles from 0 to 1, the lower first")
@@ -161,7 +163,7 @@ class UslH(Metric):
     @property
     def likable(self) -> tuple[str, ...]:
         """The metrics of the likable qualities."""
-        return tuple(self._form(QUALITIES.get(name, name)) for name in self.likability.split("/"))
+        return tuple(self._form(QUALITIES.get(name, name)) for name in split_list(self.likability, "/"))
 
     def _form(self, request: str) -> str:
         return fast_form(request) if self.fast else request

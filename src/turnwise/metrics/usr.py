@@ -15,7 +15,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants, numbers
-from turnwise.metrics.registry import load_part, plain_form, register
+from turnwise.metrics.registry import load_part, plain_form, register, split_list
 from turnwise.metrics.usr_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
@@ -153,7 +153,7 @@ class Usr(Metric):
     roles: ClassVar[frozenset[str]] = frozenset({"vup", "masked-lm", "nup", "dr-f"})
 
     def __post_init__(self) -> None:
-        if self.feeds.count("/") != len(QUALITIES) - 1:
+        if len(self.fed) != len(QUALITIES):
             named = f"{', '.join(PARTS)}, or other metrics"
             raise ValueError(f"option feeds={self.feeds}: write five of {named}, with / between them")
         numbers(self.weights, "weights", len(QUALITIES))
@@ -161,7 +161,7 @@ class Usr(Metric):
             raise ValueError("options means and stds go together: three numbers each, for mlm, dr_c and dr_f")
         if self.means:
             numbers(self.means, "means", len(PARTS))
-            if not set(self.feeds.split("/")) <= set(PARTS):
+            if not set(self.fed) <= set(PARTS):
                 raise ValueError(f"options means and stds are those of {', '.join(PARTS)}; give constants for others")
             if min(numbers(self.stds, "stds", len(PARTS))) <= 0:
                 raise ValueError(f"option stds={self.stds}: deviations are greater than 0")
@@ -171,11 +171,15 @@ class Usr(Metric):
             raise ValueError(NO_FAST_PART)
         _ = self.regression
 
+    @property
+    def fed(self) -> list[str]:
+        """What stands for each quality, in their order."""
+        return split_list(self.feeds, "/")
+
     @cached_property
     def parts(self) -> dict[str, Metric]:
         """The sub-metrics that feed a quality."""
-        fed = dict.fromkeys(self.feeds.split("/"))
-        return {part: load_part(self._key(part), self.mode) for part in fed}
+        return {part: load_part(self._key(part), self.mode) for part in dict.fromkeys(self.fed)}
 
     @property
     def awaits_batch(self) -> bool:
@@ -197,7 +201,7 @@ class Usr(Metric):
             )
         else:
             moments = {part: self._stored.moments(plain_form(metric, self.mode)) for part, metric in self.parts.items()}
-        each = zip(QUALITIES, self.feeds.split("/"), numbers(self.weights, "weights"), strict=True)
+        each = zip(QUALITIES, self.fed, numbers(self.weights, "weights"), strict=True)
         return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
 
     def options(self) -> dict[str, object]:
