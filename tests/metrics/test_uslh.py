@@ -168,6 +168,20 @@ def test_alphas_betas_and_other_qualities(toy: Toy) -> None:
     assert toy.score("usl-h[understandable=nup,sensible=vup,likability=distinct-1]", EXAMPLE).value is not None
 
 
+@pytest.mark.parametrize("composition", ["HS", "H", "A"])
+def test_each_likable_quality_has_its_share_of_the_last_term(toy: Toy, composition: str) -> None:
+    score = toy.score(f"usl-h[likability=specificity/empathy,betas=0.7/0.3,composition={composition}]", EXAMPLE)
+    last = {"HS": "SL", "H": "USL", "A": "L"}[composition]
+    shares = [score.parts[f"{name} contribution"] for name in ("mlm-likelihood", "empathy")]
+    assert sum(shares) == pytest.approx(score.parts[f"{last} contribution"])
+    assert "mlm-likelihood contribution" not in toy.score("usl-h", EXAMPLE).parts
+
+
+def test_weights_below_zero_leave_the_range() -> None:
+    assert load_metric("usl-h").range == (0, 1)
+    assert load_metric("usl-h[alphas=0.7/0.6/-0.3]").range == (-math.inf, math.inf)
+
+
 def test_a_part_may_have_the_separating_mark_in_its_own_options() -> None:
     own = "usr-mlm[separators=_eos/_go,sign=-1]"
     metric = load_metric(f"usl-h[likability=empathy/{own},constants=batch]")
@@ -226,6 +240,8 @@ def test_the_group() -> None:
     [
         ("usl-h[alphas=1/1/1]", "add up to 1"),
         ("usl-h[alphas=1/2]", "write 3 numbers"),
+        ("usl-h[alphas=2/-0.5/-0.5,composition=geometric]", "a mean has no weights below 0"),
+        ("usl-h[likability=specificity/empathy,betas=2/-1,composition=harmonic]", "a mean has no weights below 0"),
         ("usl-h[betas=0.5/0.5]", "write 1 numbers"),
         ("usl-h[clamp=0.75/0.25]", "the lower first"),
         ("usl-h[clamp=0/1,constants=published]", "no quantile 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ from turnwise.metrics.uslh_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
 Composition = Literal["HS", "H", "A", "geometric", "harmonic"]
+# They are not sums of terms.
+MEANS: tuple[Composition, ...] = ("geometric", "harmonic")
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 
@@ -61,7 +64,7 @@ def compose(
     >>> round(compose(1, 0, 1).item(), 2), round(compose(1, 0, 1, "A").item(), 2)
     (0.33, 0.67)
     """
-    if composition in ("geometric", "harmonic"):
+    if composition in MEANS:
         weights = np.asarray(alphas, dtype=np.float64) / sum(alphas)
         qualities = np.stack(np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (u, s, l))), axis=-1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -142,6 +145,11 @@ class UslH(Metric):
             raise ValueError(f"option alphas={self.alphas}: they must add up to 1")
         if self.betas and abs(sum(numbers(self.betas, "betas", len(self.likable))) - 1) > 1e-6:
             raise ValueError(f"option betas={self.betas}: they must add up to 1")
+        if self.composition in MEANS and min(self._weights) < 0:
+            raise ValueError(f"option composition={self.composition}: a mean has no weights below 0; give 0 or more")
+        if min(self._weights) < 0:
+            # The class speaks for weights that keep the whole between its qualities.
+            object.__setattr__(self, "range", (-math.inf, math.inf))
         if not self.likable:
             raise ValueError("option likability: name a metric, or several with / between them")
         low, high = self.levels
@@ -164,6 +172,11 @@ class UslH(Metric):
     def likable(self) -> tuple[str, ...]:
         """The metrics of the likable qualities."""
         return tuple(self._form(QUALITIES.get(name, name)) for name in split_list(self.likability, "/"))
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        """All alphas, and the betas that were given."""
+        return numbers(self.alphas, "alphas") + (numbers(self.betas, "betas") if self.betas else ())
 
     def _form(self, request: str) -> str:
         return fast_form(request) if self.fast else request
@@ -232,7 +245,7 @@ class UslH(Metric):
         """The score of raw parts, with the normalised value of each and what each term contributes."""
         normal = {name: float(clamp(unsettled.parts[name], *between)) for name, between in bounds.items()}
         quality = {**unsettled.parts, **normal}
-        betas = numbers(self.betas, "betas") if self.betas else None
+        betas = numbers(self.betas, "betas") if self.betas else [1 / len(self.likable)] * len(self.likable)
         liked = float(likability([quality[name] for name in self.likable], betas))
         understandable, sensible = (quality[name] for name in self.first_two)
         triple = (understandable, sensible, liked)
@@ -244,4 +257,9 @@ class UslH(Metric):
         }
         added = terms(*triple, self.composition, alphas)
         parts |= {f"{term} contribution": float(value) for term, value in added.items()}
+        if len(self.likable) > 1 and added:
+            # The last term is a multiple of likability, so each quality has its share of it.
+            for name, beta in zip(self.likable, betas, strict=True):
+                *_, share = terms(understandable, sensible, beta * quality[name], self.composition, alphas).values()
+                parts[f"{name} contribution"] = parts.get(f"{name} contribution", 0.0) + float(share)
         return Score(float(compose(*triple, self.composition, alphas)), parts, tokens=unsettled.tokens)
