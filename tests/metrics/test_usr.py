@@ -138,8 +138,9 @@ def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> Non
     assert toy.score(published, example).value == pytest.approx(average.item())
 
 
-def test_without_a_context_there_is_a_note(toy: Toy) -> None:
-    scores = toy.judge(GROUP, Example("yes", facts=("i play",)))[0]
+@pytest.mark.parametrize("context", [(), ("",), (" ", "\u200b")])
+def test_without_a_context_there_is_a_note(toy: Toy, context: tuple[str, ...]) -> None:
+    scores = toy.judge(GROUP, Example("yes", context, facts=("i play",)))[0]
     assert [scores[name].note for name in GROUP] == ["no context", "no context", "no context", None]
 
 

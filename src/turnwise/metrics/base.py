@@ -143,7 +143,9 @@ class Metric(ABC):
     def unmet_need(self, example: Example) -> str | None:
         """Why this example cannot be judged, in a few words, or None."""
         for need in sorted(self.needs):
-            if not getattr(example, need):
+            given = getattr(example, need)
+            # Turns without a word are no context: a classifier would take the response for an opening, and like it.
+            if not given or (need == "context" and all(map(is_blank, given))):
                 return f"no {need}"
         return None
 
