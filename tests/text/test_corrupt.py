@@ -60,6 +60,20 @@ def test_shares_of_labels_and_kinds() -> None:
         assert kinds[kind] / (len(drawn) - negative) == pytest.approx(share, abs=0.02)
 
 
+def test_shares_of_the_rules_are_options() -> None:
+    rng = Random(0)
+    rules = corrupt.Rules(negative=0.2, reorder=1, drop=3, repeat=0, unchanged=0, simplify=0, released=True)
+    drawn = [corrupt.valid_or_corrupted("i have a big dog.", rng, rules=rules) for _ in range(5000)]
+    kinds = Counter(utterance.kind for utterance in drawn)
+    assert set(kinds) == {"reorder", "drop", "unpunctuate", "unstop"}
+    assert (kinds["reorder"] + kinds["drop"]) / len(drawn) == pytest.approx(0.2, abs=0.02)
+    assert kinds["drop"] / kinds["reorder"] == pytest.approx(3, abs=0.5)
+    assert {u.text for u in drawn if u.kind == "unpunctuate"} == {"i   h a v e   a   b i g   d o g"}
+    for wrong in ({"unit": "letter"}, {"negative": 2}, {"drop": -1}, {"reorder": 0, "drop": 0, "repeat": 0}):
+        with pytest.raises(ValueError, match=r"choose|give"):
+            corrupt.Rules(**wrong)
+
+
 @given(st.lists(st.sampled_from(["yes", "no", "."]), min_size=1, max_size=2), SEEDS)
 def test_short_utterances_are_never_negative(words: list[str], seed: int) -> None:
     assert corrupt.valid_or_corrupted(" ".join(words), Random(seed)).valid

@@ -308,6 +308,19 @@ def test_four_bit_weights_are_a_fixed_point(room: Path) -> None:
     assert all(len(block.unique()) <= 16 for block in once.reshape(-1, 32))
 
 
+def test_utterances_can_be_broken_as_the_released_code_did(room: Path) -> None:
+    from turnwise.train import dialogues
+    from turnwise.train.config import Config
+    from turnwise.train.tasks import ValidUtterance
+
+    rules = {"unit": "piece", "released": True, "negative": 0.4}
+    card = run(room, "vup", "pieces", "bert", corruption=rules)
+    assert card["options"]["corruption"].items() >= rules.items()
+    config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", corruption=rules)
+    task = ValidUtterance(dialogues.read([room / "toy.jsonl"]), config)
+    assert any("##" in task.draw(Random(seed)).second for seed in range(300))
+
+
 def test_pruned_vocabulary_writes_everything(room: Path) -> None:
     from tokenizers import Tokenizer
 
@@ -331,6 +344,8 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
         ("mlm+nup", {}, "can share a trunk"),
         ("mlm", {"colour": 1}, "unknown training option"),
         ("nup", {"mix": {"colour": 1}}, "no wrong responses are called 'colour'"),
+        ("vup", {"corruption": {"colour": 1}}, "corruption: no option is called 'colour'"),
+        ("vup", {"corruption": {"drop": -1}}, "corruption: shares of reorder, drop, repeat: give 0 or more"),
         ("mlm", {"held_out": 0.0}, "0 of 60 dialogues are held out, too few to validate on; give more"),
     ],
 )

@@ -35,6 +35,43 @@ FUNCTION_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What is corrupted (words, or the pieces of a tokenizer), as published or mended, and how often by which rule.
+
+    `negative` is the share of utterances that are broken; of those, and of the others, the shares of the rules need
+    not add up to one. Untouched, they are the published ones.
+    """
+
+    unit: Literal["word", "piece"] = "word"
+    released: bool = False
+    negative: float = 0.5
+    reorder: float = NEGATIVE_SHARES[0]
+    drop: float = NEGATIVE_SHARES[1]
+    repeat: float = NEGATIVE_SHARES[2]
+    unpunctuate: float = POSITIVE_SHARES[0]
+    simplify: float = POSITIVE_SHARES[1]
+    unstop: float = POSITIVE_SHARES[2]
+    unchanged: float = POSITIVE_SHARES[3]
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("word", "piece"):
+            raise ValueError(f"unit is {self.unit!r}; choose from word, piece")
+        if not 0 <= self.negative <= 1:
+            raise ValueError(f"negative is {self.negative:g}; give a share from 0 to 1")
+        for kinds in (NEGATIVE_KINDS, POSITIVE_KINDS):
+            shares = [getattr(self, kind) for kind in kinds]
+            if min(shares) < 0 or not sum(shares) > 0:
+                raise ValueError(f"shares of {', '.join(kinds)}: give 0 or more, and one above 0")
+
+    def draw(self, kinds: Sequence[Kind], rng: Random) -> Kind:
+        """One of the rules."""
+        return rng.choices(kinds, [getattr(self, kind) for kind in kinds])[0]
+
+
+PUBLISHED = Rules()
+
+
+@dataclass(frozen=True, slots=True)
 class Utterance:
     """A training utterance: its text, whether it counts as valid, and what was done to it."""
 
@@ -128,17 +165,19 @@ def valid_or_corrupted(
     split: Callable[[str], Words] = str.split,
     tagger: Tagger | None = None,
     released: bool = False,
+    rules: Rules = PUBLISHED,
 ) -> Utterance:
-    """One training utterance of valid-utterance prediction, negative half of the time.
+    """One training utterance of valid-utterance prediction, negative half of the time unless the rules say otherwise.
 
     `split` cuts the text into what is corrupted: words by default. Hand a WordPiece tokenizer's `tokenize`
     together with `released=True` to train as the released code did.
     """
     words = split(text)
-    if len(words) >= SHORTEST_NEGATIVE and rng.random() < 0.5:
-        kind = rng.choices(NEGATIVE_KINDS, NEGATIVE_SHARES)[0]
+    released = released or rules.released
+    if len(words) >= SHORTEST_NEGATIVE and rng.random() < rules.negative:
+        kind = rules.draw(NEGATIVE_KINDS, rng)
         return Utterance(" ".join(_corrupted(kind, words, rng, released)), valid=False, kind=kind)
-    kind = rng.choices(POSITIVE_KINDS, POSITIVE_SHARES)[0]
+    kind = rules.draw(POSITIVE_KINDS, rng)
     changed = text
     if kind == "unpunctuate":
         changed = unpunctuate(text, released=released)

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from turnwise.errors import TurnwiseError
+from turnwise.text.corrupt import Rules
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.negatives import Mix
 
@@ -51,6 +52,7 @@ class Config:
     corpus_weights: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     mix: Mix = field(default_factory=Mix)
+    corruption: Rules = field(default_factory=Rules)
     fact_share: float = 0.5
     facts_by: FactsBy = "words"
     emotions_from: str = ""
@@ -92,6 +94,8 @@ class Config:
             options["replies"] = Path(options["replies"])
         if isinstance(options.get("mix"), Mapping):
             options["mix"] = _mix(options["mix"])
+        if isinstance(options.get("corruption"), Mapping):
+            options["corruption"] = _rules(options["corruption"])
         config = cls(
             objective=objective, data=tuple(Path(path) for path in data), out=Path(out), base=Path(base), **options
         )
@@ -169,6 +173,18 @@ def _mix(shares: Mapping[str, Any]) -> Mix:
     if unknown:
         raise TurnwiseError(f"mix: no wrong responses are called {unknown[0]!r}; known: {', '.join(kinds)}")
     return Mix(**shares)
+
+
+def _rules(given: Mapping[str, Any]) -> Rules:
+    """How `vup`'s utterances are broken; what is not known, or cannot be, is refused."""
+    known = [rule.name for rule in dataclasses.fields(Rules)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise TurnwiseError(f"corruption: no option is called {unknown[0]!r}; known: {', '.join(known)}")
+    try:
+        return Rules(**given)
+    except (TypeError, ValueError) as problem:
+        raise TurnwiseError(f"corruption: {problem}") from None
 
 
 def _positions(folder: Path) -> float:

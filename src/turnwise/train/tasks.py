@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
 from turnwise.train.negatives import Negatives
 from turnwise.train.replies import Reply, read_replies
 from turnwise.train.sampling import Places
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 NO_EMOTION = frozenset({"no_emotion", "none", "neutral"})
 # The label of an example that only a teacher can judge: no loss is taken from it.
@@ -144,12 +147,25 @@ class ValidUtterance:
     def __init__(self, dialogues: Sequence[Dialogue], config: Config) -> None:
         self.places = Places(dialogues, first=0, power=config.corpus_power, weights=config.corpus_weights)
         self._config = config
+        self._split = str.split if config.corruption.unit == "word" else _reading_pieces(config.base)
 
     def draw(self, rng: Random) -> Labelled:
         dialogue, turn = self.places.draw(rng)
-        drawn = valid_or_corrupted(dialogue.turns[turn].text, rng)
+        drawn = valid_or_corrupted(dialogue.turns[turn].text, rng, split=self._split, rules=self._config.corruption)
         (text,) = restyled([drawn.text], rng, self._config.restyle)
         return Labelled(None, text, int(drawn.valid), drawn.kind)
+
+
+def _reading_pieces(base: Path) -> Callable[[str], Sequence[str]]:
+    """Cuts a text as the tokenizer of the model to start from does; its marks stay in the pieces."""
+    from tokenizers import Tokenizer
+
+    return partial(_pieces, Tokenizer.from_file(str(base / "tokenizer.json")))
+
+
+def _pieces(tokenizer: Tokenizer, text: str) -> Sequence[str]:
+    pieces: Sequence[str] = tokenizer.encode(text, add_special_tokens=False).tokens
+    return pieces
 
 
 class Inference:
