@@ -98,6 +98,21 @@ def test_a_file_that_is_no_set_of_constants_is_refused(tmp_path: Path) -> None:
             load_constants(str(path))
 
 
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        ('{"mean": 0, "std": NaN}', "something is not a number"),
+        ('{"mean": 0, "std": -1}', "a std is below 0"),
+        ('{"quantiles": {"0.25": 5, "0.75": 4}}', "a higher quantile is below a lower one"),
+    ],
+)
+def test_constants_that_no_scores_have_are_refused(tmp_path: Path, scale: str, words: str) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(f'{{"nup": {scale}}}')
+    with pytest.raises(TurnwiseError, match=words):
+        load_constants(str(path))
+
+
 def test_a_run_says_whose_constants_it_borrows(toy_pack: Pack) -> None:
     rows = [{"response": text, "context": ["Do you like tea?"], "facts": ["i like tea"]} for text in ("yes", "why ?")]
     metrics = ["usr", "usl-h", "vup", "usr:paper", "usl-h[likability=empathy]", "coherence"]

@@ -116,6 +116,13 @@ def _scales(content: Any, name: str) -> dict[str, Scale]:
 def _parse(of: Mapping[str, Any]) -> Scale:
     moments = {key: float(of[key]) for key in ("mean", "std") if key in of}
     quantiles = {float(level): float(value) for level, value in of.get("quantiles", {}).items()}
+    if not all(map(np.isfinite, (*moments.values(), *quantiles, *quantiles.values()))):
+        raise ValueError("something is not a number")
+    if moments.get("std", 0.0) < 0:
+        raise ValueError("a std is below 0")
+    in_order = [quantiles[level] for level in sorted(quantiles)]
+    if in_order != sorted(in_order):
+        raise ValueError("a higher quantile is below a lower one")
     return Scale(**moments, quantiles=quantiles)
 
 
