@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from operator import mul
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.compositions import COMPOSITIONS
 from turnwise.models.protocols import Request
 
 
@@ -83,77 +82,6 @@ class Part:
         return f"{self.weight!r}{scale}*{self.request}({options})"
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
-    """How weighted parts become one number.
-
-    `added` says what each part adds; the score is the intercept and their sum. A mean is no sum of what its parts
-    add: `mean` is its value then, and holds only for scores from 0 up and weights of which none is negative.
-    """
-
-    added: Callable[[Sequence[float], Sequence[float]], list[float]] | None = None
-    mean: Callable[[Sequence[float], Sequence[float]], float] | None = None
-
-
-def linear(weights: Sequence[float], values: Sequence[float]) -> list[float]:
-    """Every part counts for itself.
-
-    >>> linear([0.5, 2.0], [1.0, 3.0])
-    [0.5, 6.0]
-    """
-    return [weight * value for weight, value in zip(weights, values, strict=True)]
-
-
-def hierarchy(weights: Sequence[float], values: Sequence[float]) -> list[float]:
-    """Every part counts as far as all before it do: USL-H in full (Phy et al. 2020, Eq. 1).
-
-    >>> hierarchy([1.0, 1.0, 1.0], [0.5, 1.0, 0.5])
-    [0.5, 0.5, 0.25]
-    """
-    return linear(weights, list(accumulate(values, mul)))
-
-
-def simplified(weights: Sequence[float], values: Sequence[float]) -> list[float]:
-    """The first part counts for itself, the others are a hierarchy: simplified USL-H (Eq. 3).
-
-    >>> simplified([1.0, 1.0, 1.0], [0.0, 1.0, 0.5])
-    [0.0, 1.0, 0.5]
-    """
-    return linear(weights[:1], values[:1]) + hierarchy(weights[1:], values[1:])
-
-
-def geometric(weights: Sequence[float], values: Sequence[float]) -> float:
-    """The weighted geometric mean.
-
-    >>> geometric([1.0, 1.0], [0.25, 1.0])
-    0.5
-    """
-    total = math.fsum(weights)
-    return math.prod(math.pow(value, weight / total) for weight, value in zip(weights, values, strict=True))
-
-
-def harmonic(weights: Sequence[float], values: Sequence[float]) -> float:
-    """The weighted harmonic mean; 0 where a part that has a weight is 0.
-
-    >>> harmonic([1.0, 1.0], [0.5, 1.0]), harmonic([1.0, 1.0], [0.0, 1.0])
-    (0.6666666666666666, 0.0)
-    """
-    known = [(weight, value) for weight, value in zip(weights, values, strict=True) if weight > 0]
-    if any(value == 0 for _, value in known):
-        return 0.0
-    return math.fsum(weight for weight, _ in known) / math.fsum(weight / value for weight, value in known)
-
-
-COMPOSITIONS: Mapping[str, Composition] = {
-    "linear": Composition(linear),
-    "A": Composition(linear),
-    "H": Composition(hierarchy),
-    "HS": Composition(simplified),
-    "geometric": Composition(mean=geometric),
-    "harmonic": Composition(mean=harmonic),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class CompositeMetric(Metric):
     """Asks what its parts ask, judges by them, and says what each part added."""
@@ -204,11 +132,10 @@ class CompositeMetric(Metric):
         values = [part.normalised(value) for part, value in zip(self.parts, raw, strict=True)]
         weights = [part.weight for part in self.parts]
         composition = COMPOSITIONS[self.composition]
-        added = [] if composition.added is None else composition.added(weights, values)
         explained: dict[str, float] = {"intercept": self.intercept} if self.intercept else {}
         for part, score, value in zip(self.parts, raw, values, strict=True):
             explained[part.name] = score
             explained[f"{part.name}.normal"] = value
-        explained |= {f"{part.name}.contribution": value for part, value in zip(self.parts, added, strict=False)}
-        total = math.fsum(added) if composition.mean is None else composition.mean(weights, values)
-        return Score(self.intercept + total, explained)
+        added = zip(self.parts, composition.terms(weights, values), strict=False)
+        explained |= {f"{part.name}.contribution": float(term) for part, term in added}
+        return Score(self.intercept + float(composition(weights, values)), explained)

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.compositions import COMPOSITIONS, Floats
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register, split_list
@@ -22,10 +23,11 @@ from turnwise.models.protocols import Request
 Composition = Literal["HS", "H", "A", "geometric", "harmonic"]
 # They are not sums of terms.
 MEANS: tuple[Composition, ...] = ("geometric", "harmonic")
-Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 
 PUBLISHED_ALPHAS = (0.33, 0.33, 0.34)
+# What the terms of each sum are called.
+TERMS = {"H": ("U", "US", "USL"), "HS": ("U", "S", "SL"), "A": ("U", "S", "L")}
 
 
 # --- the composition ------------------------------------------------------------------------------------
@@ -43,13 +45,8 @@ def terms(
     >>> {name: round(float(value), 2) for name, value in terms(1, 1, 0.5).items()}
     {'U': 0.33, 'S': 0.33, 'SL': 0.17}
     """
-    u, s, l = (np.asarray(x, dtype=np.float64) for x in (u, s, l))  # noqa: E741
-    a, b, c = alphas
-    if composition == "H":
-        return {"U": a * u, "US": b * u * s, "USL": c * u * s * l}
-    if composition == "HS":
-        return {"U": a * u, "S": b * s, "SL": c * s * l}
-    return {"U": a * u, "S": b * s, "L": c * l} if composition == "A" else {}
+    added = COMPOSITIONS[composition].terms(alphas, (u, s, l))
+    return dict(zip(TERMS.get(composition, ()), added, strict=True))
 
 
 def compose(
@@ -64,15 +61,7 @@ def compose(
     >>> round(compose(1, 0, 1).item(), 2), round(compose(1, 0, 1, "A").item(), 2)
     (0.33, 0.67)
     """
-    if composition in MEANS:
-        weights = np.asarray(alphas, dtype=np.float64) / sum(alphas)
-        qualities = np.stack(np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (u, s, l))), axis=-1)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # A quality of 0 makes either mean 0, unless it has no weight.
-            if composition == "geometric":
-                return np.asarray(np.prod(qualities**weights, axis=-1))
-            return np.asarray(1 / np.sum(np.where(weights > 0, weights / qualities, 0.0), axis=-1))
-    return np.asarray(sum(terms(u, s, l, composition, alphas).values()), dtype=np.float64)
+    return COMPOSITIONS[composition](alphas, (u, s, l))
 
 
 def likability(qualities: Sequence[ArrayLike], betas: Sequence[float] | None = None) -> Floats:

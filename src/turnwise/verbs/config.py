@@ -13,7 +13,8 @@ from typing import Any
 from turnwise.engine.spool import FACTS
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import COMPOSITIONS, NORMALISERS, CompositeMetric, Normaliser, Part
+from turnwise.metrics.composite import NORMALISERS, CompositeMetric, Normaliser, Part
+from turnwise.metrics.compositions import COMPOSITIONS
 from turnwise.metrics.registry import GROUPS, entries, expand, load_metric, split_list
 
 KEYS = ("name", "description", "composition", "intercept", "parts")
