@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import json
 import pkgutil
 import re
 import shlex
@@ -15,6 +16,7 @@ import typer
 
 import turnwise
 from turnwise.cli.app import app
+from turnwise.models.pack import DEFAULT_PACK, bundled_packs, load_pack
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -92,3 +94,15 @@ def test_commands_are_those_of_the_command_line(page: Path) -> None:
         assert command is not root, line
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         assert {word for word in words if re.match(r"--?[a-z]", word)} <= known, line
+
+
+def test_tables_of_results_were_made_with_the_bundled_weights() -> None:
+    if DEFAULT_PACK not in bundled_packs():
+        pytest.skip("no pack is bundled with this checkout")
+    pack = load_pack()
+    pages = sorted((DOCS / "results" / "reproduce").glob("*.md"))
+    assert pages
+    for page in pages:
+        assert f"({pack.label(pack.roles)})" in page.read_text(encoding="utf-8"), f"{page.name}: make it again"
+    measured = json.loads((DOCS / "results" / "models.json").read_text(encoding="utf-8"))
+    assert measured["models"] == {role: pack.fingerprint(role) for role in pack.roles}

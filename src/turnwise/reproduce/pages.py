@@ -54,9 +54,11 @@ def about(room: Room) -> str:
     from turnwise.models.pack import load_models
 
     source = load_models(room.models)
-    version = getattr(getattr(source, "manifest", None), "version", "")
-    named = f"the models {getattr(source, 'name', '')} {version}".strip()
-    models = "the papers' own models" if room.papers_models else named
+    manifest = getattr(source, "manifest", None)
+    # The hash says which weights these were: a version may have seen a role replaced.
+    label = source.label(source.roles) if manifest else ""
+    named = f"{manifest.name} {manifest.version} ({label})" if manifest else getattr(source, "name", "")
+    models = "the papers' own models" if room.papers_models else f"the models {named}"
     sample = "" if room.limit is None else f" A sample only: {room.limit} contexts of each corpus."
     return f"Computed by turnwise {__version__} with {models}.{sample}"
 
