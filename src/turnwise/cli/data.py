@@ -19,7 +19,7 @@ def list_corpora(format: Printed = Format.table) -> None:
     corpora = list(public_corpora().values())
     files = [record for corpus in corpora for record in corpus.file_records()]
     whole = {"corpora": [corpus.to_dict() for corpus in corpora]}
-    if show._machine_readable(files, format.value, whole=whole):
+    if show.machine_readable(files, format.value, whole=whole):
         return
     for corpus in corpora:
         show.text(f"{corpus.name}: {corpus.what}\n  licence: {corpus.licence}\n  page: {corpus.page or 'none'}\n")

@@ -128,7 +128,7 @@ def _show_perturbation(result: Perturbation, form: str) -> None:
     from turnwise.cli import show
 
     whole = result.to_dict()
-    if show._machine_readable(whole["rows"], form, whole=whole):
+    if show.machine_readable(whole["rows"], form, whole=whole):
         return
     ratios = list(dict.fromkeys(row.ratio for row in result.rows))
     first = result.rows[0]
@@ -154,7 +154,7 @@ def _show_normality(result: NormalityReport, form: str) -> None:
     from turnwise.cli import show
 
     whole = result.to_dict()
-    if show._machine_readable(whole["rows"], form, whole=whole):
+    if show.machine_readable(whole["rows"], form, whole=whole):
         return
     columns = ("n", "dimensions", "W", "p", "not normal")
     table = show._table("Shapiro-Wilk over the dimensions: mean ± standard deviation", ("vectors of",), columns)

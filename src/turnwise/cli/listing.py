@@ -24,7 +24,7 @@ def metric_list(form: str, models: str | None = None) -> None:
     from turnwise.models.pack import offered_roles
 
     rows = catalogue(None if models is None else offered_roles(models))
-    if show._machine_readable(rows, form, whole={"metrics": rows}):
+    if show.machine_readable(rows, form, whole={"metrics": rows}):
         return
     # Who asks what some models can do looks for that alone.
     wide = show.out.width >= WIDE
@@ -67,7 +67,7 @@ def model_list(form: str, models: str | None = None) -> None:
             for role, source in PAPER.items()
             if source.trained
         ]
-    if show._machine_readable(rows, form, whole={"models": rows}):
+    if show.machine_readable(rows, form, whole={"models": rows}):
         return
     table = show._table("Models", rows[0])
     for row in rows:
@@ -103,7 +103,7 @@ def format_list(form: str) -> None:
     from turnwise.io.formats import format_table
 
     rows = format_table()
-    if show._machine_readable(rows, form, whole={"formats": rows}):
+    if show.machine_readable(rows, form, whole={"formats": rows}):
         return
     shown = [name for name in rows[0] if name != "cite"]
     table = show._table("Formats", shown)

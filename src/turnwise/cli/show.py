@@ -150,7 +150,7 @@ def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterab
 def comparison(result: Comparison, form: str) -> None:
     """Differences between systems, with verdicts."""
     whole = result.to_dict()
-    if _machine_readable(whole["rows"], form, whole=whole):
+    if machine_readable(whole["rows"], form, whole=whole):
         return
     baselines = {row.baseline for row in result.rows}
     one = len(baselines) == 1
@@ -177,7 +177,7 @@ def comparison(result: Comparison, form: str) -> None:
 
 def meta(result: MetaEvaluation, form: str) -> None:
     """Correlations with human ratings."""
-    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+    if machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
         if form == "csv" and result.rivals:
             note("CSV has the correlations alone; what --against asks for is in --format json")
         return
@@ -224,7 +224,7 @@ def _rivals(rows: Sequence[RivalRow]) -> None:
 
 def agreement(result: Agreement, form: str) -> None:
     """Agreement between raters."""
-    if _machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
+    if machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
         return
     numbers = ("value", "95 % interval", "items", "raters")
     corpora: dict[str, list[AgreementRow]] = {}
@@ -248,7 +248,7 @@ def agreement(result: Agreement, form: str) -> None:
 def fit(result: Fit, form: str) -> None:
     """Weights, and the fit beside every metric alone, all on the same items."""
     whole = result.to_dict()
-    if _machine_readable(whole["weights"], form, whole=whole):
+    if machine_readable(whole["weights"], form, whole=whole):
         return
     table = _table(f"Weights for {result.target}", ("metric",), ("weight", "95 % interval"))
     for weight in sorted(result.weights, key=lambda weight: -abs(weight.weight)):
@@ -295,7 +295,7 @@ def _raters_table(result: Fit) -> Table:
 def selection(result: Selection, form: str) -> None:
     """How often each system was picked."""
     whole = result.to_dict()
-    if _machine_readable(whole["picks"], form, whole=whole):
+    if machine_readable(whole["picks"], form, whole=whole):
         return
     choices = [result.best, *([result.against] if result.against else [])]
     title = f"Picked, of {counted(len(result.best.picks), 'context')}"
@@ -313,7 +313,7 @@ def selection(result: Selection, form: str) -> None:
 def votes(result: Votes, form: str) -> None:
     """Wins, losses and ties of one metric's picks against another's."""
     whole = result.to_dict()
-    if _machine_readable([whole], form, whole=whole):
+    if machine_readable([whole], form, whole=whole):
         return
     table = _table(f"{result.metric} against {result.against}", (), ("wins", "losses", "ties"))
     for name in ("win rate", "95 % interval", "p"):
@@ -343,7 +343,7 @@ def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Tab
     return table
 
 
-def _machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:
+def machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:
     """Print as JSON or CSV if asked; says whether it did."""
     if form == "json":
         document(whole)

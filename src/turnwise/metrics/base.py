@@ -104,6 +104,11 @@ class Metric(ABC):
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         """The score of one example, all of whose `needs` are met."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has no score before it has seen the whole run."""
+        return type(self).settle is not Metric.settle and "batch" in self.options().values()
+
     def settle(self, scores: Sequence[Score]) -> list[Score]:
         """The scores of a whole run, once all of it is judged: for metrics that compare a response with the rest."""
         return list(scores)

@@ -159,7 +159,7 @@ def load_part(request: str, mode: Mode) -> Metric:
     metric = load_metric(f"{name}:{mode}{bracket}{options}" if inherits else request)
     if metric.level != "turn":
         raise TurnwiseError(f"metric '{request}' has no score for a single turn and cannot be a part; choose another")
-    if "batch" in metric.options().values():
+    if metric.waits:
         shown = plain_form(metric)
         raise TurnwiseError(f"metric '{shown}' waits for the whole run and cannot be a part; choose another form of it")
     return metric

@@ -21,8 +21,6 @@ from turnwise.metrics.uslh_parts import CITE, MODES
 from turnwise.models.protocols import Request
 
 Composition = Literal["HS", "H", "A", "geometric", "harmonic"]
-# They are not sums of terms.
-MEANS: tuple[Composition, ...] = ("geometric", "harmonic")
 Bounds = tuple[float, float]
 
 PUBLISHED_ALPHAS = (0.33, 0.33, 0.34)
@@ -130,11 +128,13 @@ class UslH(Metric):
     roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "masked-lm"})
 
     def __post_init__(self) -> None:
+        if self.composition not in get_args(Composition):
+            raise ValueError(f"option composition={self.composition}: choose one of {', '.join(get_args(Composition))}")
         if abs(sum(numbers(self.alphas, "alphas", 3)) - 1) > 1e-6:
             raise ValueError(f"option alphas={self.alphas}: they must add up to 1")
         if self.betas and abs(sum(numbers(self.betas, "betas", len(self.likable))) - 1) > 1e-6:
             raise ValueError(f"option betas={self.betas}: they must add up to 1")
-        if self.composition in MEANS and min(self._weights) < 0:
+        if COMPOSITIONS[self.composition].mean is not None and min(self._weights) < 0:
             raise ValueError(f"option composition={self.composition}: a mean has no weights below 0; give 0 or more")
         if min(self._weights) < 0:
             # The class speaks for weights that keep the whole between its qualities.
@@ -144,8 +144,6 @@ class UslH(Metric):
         low, high = self.levels
         if not 0 <= low < high <= 1:
             raise ValueError(f"option clamp={self.clamp}: write two quantiles from 0 to 1, the lower first")
-        if self.composition not in get_args(Composition):
-            raise ValueError(f"option composition={self.composition}: choose one of {', '.join(get_args(Composition))}")
         # Made now, so that a request that cannot be met is answered before any work is done.
         object.__setattr__(self, "roles", roles_of_parts(self.parts.values()))
         if self.fast and not any(getattr(part, "fast", False) for part in self.parts.values()):

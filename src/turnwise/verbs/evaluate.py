@@ -163,11 +163,7 @@ def fill_part(
 
 def metrics_that_wait(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     """The metrics that have no score before they have seen the whole run."""
-    return {
-        key: metric
-        for key, metric in metrics.items()
-        if type(metric).settle is not Metric.settle and "batch" in metric.options().values()
-    }
+    return {key: metric for key, metric in metrics.items() if metric.waits}
 
 
 def refuse_waiting(metrics: Mapping[str, Metric], option: str, remedy: str = "") -> None:
