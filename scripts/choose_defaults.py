@@ -1,14 +1,14 @@
 """Choose what the bundled pack's composites are made of, on training dialogues that no model was trained on.
 
     python scripts/choose_defaults.py --data DATA_DIR --models PACK [--contexts 240] [--constants NAME=FILE.json]
-                                      [--scores FILE.json]
+                                      [--scores FILE.json] [--closeness -1]
 
 No rating is looked at. Each quality of USR and USL-H has a contrast: a person's reply beside a reply that lacks that
 quality by construction. A sub-metric suits a quality if it puts the person's reply first. The script prints how
 often each sub-metric does, for every contrast, and measures the constants that make sub-metrics comparable: means,
 deviations and quantiles over replies of the kinds that are judged in practice (a person's, a language model's, and
 somebody else's). --constants writes them as a named set of `turnwise/metrics/constants.json`; --scores writes every
-score, for `choose_scale.py`.
+score, for `choose_scale.py` and `choose_clamp.py`. --closeness -1 takes any turn of somebody who knows facts.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from turnwise.train.sampling import Places
 
 CONTEXT_TURNS = 6
 FEWEST_WORDS = 5
+# How similar a turn must be to a fact to be about it, by its words.
+ABOUT_A_FACT = 0.12
 SAME_CORPUS = Mix(random=0, corpus=1, dialogue=0, similar=0, corrupted=0)
 # Sub-metrics, each as it would be asked for.
 CANDIDATES = (
@@ -89,14 +91,16 @@ def unseen_dialogues(data: Path) -> list[Dialogue]:
     return [merge_runs(dialogue) for dialogue in held]
 
 
-def places(dialogues: Sequence[Dialogue], count: int, tfidf: TfIdf, rng: Random) -> list[Place]:
-    """Turns of some length that are about a fact, from corpora in turn."""
+def places(
+    dialogues: Sequence[Dialogue], count: int, tfidf: TfIdf, rng: Random, closeness: float = ABOUT_A_FACT
+) -> list[Place]:
+    """Turns of some length that are so close to a fact, from corpora in turn."""
     facts: dict[tuple[str, int], str] = {}
 
     def usable(dialogue: Dialogue, turn: int) -> bool:
         said = dialogue.turns[turn]
         known = dialogue.facts_for(said.speaker)
-        fact = choose_fact(said.text, known, tfidf, 0.12) if len(said.text.split()) >= FEWEST_WORDS else None
+        fact = choose_fact(said.text, known, tfidf, closeness) if len(said.text.split()) >= FEWEST_WORDS else None
         if fact:
             facts[dialogue.id, turn] = fact
         return fact is not None
@@ -142,6 +146,7 @@ def main() -> None:
     parser.add_argument("--models")
     parser.add_argument("--contexts", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--closeness", type=float, default=ABOUT_A_FACT, help="-1: turns that are about no fact too")
     parser.add_argument("--constants", metavar="NAME=FILE", help="write the constants as this set of this file")
     parser.add_argument("--scores", type=Path, help="write the scores of every reply here, as JSON")
     parser.add_argument("--only", nargs="+", default=[*CANDIDATES, *FAST], help="measure these, and leave others be")
@@ -149,8 +154,8 @@ def main() -> None:
     rng = Random(args.seed)
     held = unseen_dialogues(args.data)
     tfidf = TfIdf(turn.text for dialogue in held for turn in dialogue.turns)
-    chosen = places(held, args.contexts, tfidf, rng)
-    print(f"{len(held)} dialogues held out, {len(chosen)} replies about a fact", file=sys.stderr)
+    chosen = places(held, args.contexts, tfidf, rng, args.closeness)
+    print(f"{len(held)} dialogues held out, {len(chosen)} replies", file=sys.stderr)
     model = load_pack(args.models).model("causal-lm")
     assert isinstance(model, CausalModel)
     writer, negatives = Writer(model), Negatives(held, tfidf)

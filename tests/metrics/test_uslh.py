@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,19 @@ from hypothesis import strategies as st
 from scipy.stats import gmean, hmean
 from toy_models import Toy
 
+import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.normalise import clamp, load_constants
 from turnwise.metrics.registry import expand, load_metric, signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
+from turnwise.models.export.build import build_pack
 from turnwise.models.protocols import Classify, Window
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"))
 OTHER = Example("why not ?", ("i like music", "Tea?"))
 UNIT = st.floats(0, 1)
+ROLES = frozenset({"vup", "nup", "masked-lm"})
 
 
 # --- the composition ------------------------------------------------------------------------------------
@@ -153,7 +157,7 @@ def test_the_score_is_the_composition_of_its_parts(toy: Toy) -> None:
         bounds = load_constants("turnwise-mini").bounds("mlm-likelihood", (0.25, 0.75))
         normal = clamp(score.parts["mlm-likelihood"], *bounds).item()
         assert score.parts["mlm-likelihood normalised"] == score.parts["likability"] == normal
-        assert score.value == compose(score.parts["vup"], score.parts["nup"], normal, form).item()
+        assert score.value == compose(score.parts["vup"], score.parts["usr-dr-c"], normal, form).item()
         added = [value for name, value in score.parts.items() if name.endswith("contribution")]
         assert sum(added) == pytest.approx(score.value, abs=1e-12)
         assert [token for token, _ in score.tokens] == "i love cats , do you ?".split()
@@ -185,7 +189,7 @@ def test_weights_below_zero_leave_the_range() -> None:
 def test_a_part_may_have_the_separating_mark_in_its_own_options() -> None:
     own = "usr-mlm[separators=_eos/_go,sign=-1]"
     metric = load_metric(f"usl-h[likability=empathy/{own},constants=batch]")
-    assert list(metric.parts) == ["vup", "nup", "empathy", own]
+    assert list(metric.parts) == ["vup", "usr-dr-c", "empathy", own]
     assert list(load_metric(f"usr[feeds=vup/vup/nup/{own}/dr_f,constants=batch]").parts) == ["vup", "nup", own, "dr_f"]
 
 
@@ -225,14 +229,41 @@ def test_signatures_show_modes_and_options() -> None:
 
 
 def test_models_are_those_of_the_parts_in_use() -> None:
-    assert load_metric("usl-h").roles == {"vup", "nup", "masked-lm"}
-    assert load_metric("usl-h[likability=empathy]").roles == {"vup", "nup", "emotion"}
+    assert load_metric("usl-h").roles == {"vup", "nup", "dr-f", "masked-lm"}
+    assert load_metric("usl-h[likability=empathy]").roles == {"vup", "nup", "dr-f", "emotion"}
+    assert load_metric("usl-h:released").roles == load_metric("usl-h[sensible=nup]").roles == ROLES
+
+
+def test_sense_is_made_after_the_context_and_what_the_speaker_knows(toy: Toy) -> None:
+    knows = replace(EXAMPLE, facts=("i have two cats", "i like music"))
+    aware, unaware, context = (toy.score(name, knows) for name in ("usl-h", "usl-h[sensible=nup]", "nup"))
+    fact = toy.score("usr-dr-f", knows).value
+    assert aware.parts["usr-dr-c"] == pytest.approx((context.value + fact) / 2)
+    assert aware.value != unaware.value
+    assert toy.score("usl-h", EXAMPLE).value == toy.score("usl-h[sensible=nup]", EXAMPLE).value == unaware.value
+    for mode in ("released", "paper"):
+        assert load_metric(f"usl-h:{mode}").requests(knows) == load_metric(f"usl-h:{mode}").requests(EXAMPLE)
 
 
 def test_the_group() -> None:
-    roles = frozenset({"vup", "nup", "masked-lm"})
-    assert list(expand("usl-h+", frozenset({"context"}), roles)) == ["usl-h", "vup", "nup", "mlm-likelihood"]
-    assert list(expand("usl-h+", frozenset({"context"}), roles - {"nup"})) == ["vup", "mlm-likelihood"]
+    def names(roles: frozenset[str]) -> list[str]:
+        return list(expand("usl-h+", frozenset({"context"}), roles))
+
+    assert names(ROLES | {"dr-f"}) == ["usl-h", "vup", "nup", "usr-dr-c", "mlm-likelihood"]
+    assert names(ROLES) == ["usl-h[sensible=nup]", "vup", "nup", "mlm-likelihood"]
+    assert names(ROLES - {"nup"}) == ["vup", "mlm-likelihood"]
+    assert names(ROLES - {"vup"} | {"dr-f"}) == ["nup", "usr-dr-c", "mlm-likelihood"]
+
+
+def test_models_that_know_no_facts_have_a_form_of_their_own(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    build_pack(list(checkpoints.values()), own, name="own", licence="none", fineness=None)
+    remedy = r"^usl-h: the models have none for dr-f; usl-h does without them if you ask for usl-h\[sensible=nup\]$"
+    with pytest.raises(TurnwiseError, match=remedy):
+        tw.evaluate([{"context": ["a"], "response": "b"}], "usl-h", models=own, cache="off")
+    row = {"context": ["a"], "response": "b", "facts": ["c"]}
+    judged = tw.evaluate([row], "usl-h+", models=own, cache="off").judged[0]
+    assert judged.scores["usl-h[sensible=nup]"].value is not None
 
 
 @pytest.mark.parametrize(

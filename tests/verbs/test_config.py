@@ -129,8 +129,8 @@ def test_a_composite_can_be_a_gate(file: Path, two_systems: list[dict[str, Any]]
 def test_a_composite_needs_the_models_of_its_parts(two_systems: list[dict[str, Any]]) -> None:
     parts = [{"metric": name, "weight": 1} for name in ("vup", "usl-h[likability=empathy]", "length")]
     metric = composite_of({"name": "mine", "parts": parts})
-    assert metric.roles == {"vup", "nup", "emotion"}
-    offered = frozenset({"vup", "emotion"})
+    assert metric.roles == {"vup", "nup", "dr-f", "emotion"}
+    offered = frozenset({"vup", "emotion", "dr-f"})
     with pytest.raises(tw.TurnwiseError, match=r"^mine needs models that are not there: nup; give --models$"):
         choose_metrics("length", frozenset({"context"}), offered, metric)
     assert list(choose_metrics("mine", frozenset(), metric.roles, metric)) == ["mine"]

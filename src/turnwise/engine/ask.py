@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.engine.local import Ask
+from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Answer, ModelSource, Request
 
 if TYPE_CHECKING:
@@ -34,11 +35,16 @@ def asker(models: str | Path | None = None, device: str = "auto", cache: str | P
 
 def answering(models: str | Path | None, metrics: Mapping[str, Metric]) -> dict[str, str]:
     """What answers the questions of each metric that asks any; no model is opened for it."""
-    asking = {key: metric.roles for key, metric in metrics.items() if metric.roles}
+    asking = {key: metric for key, metric in metrics.items() if metric.roles}
     if not asking:
         return {}
     source = _models(models, "auto")
-    return {key: source.label(roles) for key, roles in asking.items()}
+    for key, metric in asking.items():
+        absent = sorted(metric.roles - set(source.roles))
+        if absent and metric.fewer_roles:
+            does = f"{metric.name} does without them if you ask for {metric.name}[{metric.fewer_roles}]"
+            raise TurnwiseError(f"{key}: the models have none for {', '.join(absent)}; {does}")
+    return {key: source.label(metric.roles) for key, metric in asking.items()}
 
 
 def borrowed_constants(metrics: Mapping[str, Metric], labels: Mapping[str, str]) -> list[str]:

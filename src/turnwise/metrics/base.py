@@ -92,6 +92,8 @@ class Metric(ABC):
     # The options that a mode sets; the fields' own defaults are those of the recommended form.
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
     roles: ClassVar[frozenset[str]] = frozenset()
+    # Options with which it asks fewer of them: the form that a group takes where some are not there.
+    fewer_roles: ClassVar[str] = ""
     higher_is_better: ClassVar[bool | None] = True
     # Intervals of systems end where it ends, so it is narrower only where a metric says so.
     range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)

@@ -229,7 +229,7 @@ CLASSIC = (
     *("bleu-1", "bleu-2", "bleu-3", "bleu-4", "rouge-l", "meteor"),
 )
 USR = ("usr", "usr-mlm", "usr-dr-c", "usr-dr-f")
-USL_H = ("usl-h", "vup", "nup", "mlm-likelihood")
+USL_H = ("usl-h", "vup", "nup", "usr-dr-c", "mlm-likelihood")
 DEFAULT = ("usr", "usl-h", "maude", "coherence", "fluency", "length", "distinct-2", "fbd")
 # What a file offers if it compares systems: without a second one a distance between distributions says little.
 SYSTEMS = "systems"
@@ -263,7 +263,7 @@ def expand(
             given = type(request).__name__
             raise TurnwiseError(f"metrics: {given} where a name belongs; register the class and ask by its name")
         if request in GROUPS:
-            candidates = {name: load_metric(name) for name in members(request, offered, roles)}
+            candidates = dict(_answerable(name, roles) for name in members(request, offered, roles))
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
             chosen |= {name: metric for name, metric in met.items() if name not in chosen}
         else:
@@ -276,6 +276,15 @@ def expand(
             )
         raise TurnwiseError("no metric to compute: ask for one with --metrics; see 'turnwise list metrics'")
     return chosen
+
+
+def _answerable(name: str, roles: frozenset[str]) -> tuple[str, Metric]:
+    """A metric in the form that some models can answer: as it is, or one that asks fewer of them."""
+    metric = load_metric(name)
+    if metric.roles <= roles or not metric.fewer_roles:
+        return name, metric
+    fewer = f"{name}[{metric.fewer_roles}]"
+    return fewer, load_metric(fewer)
 
 
 def signature(request: str, metric: Metric, models: str = "") -> str:

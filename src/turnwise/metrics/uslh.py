@@ -101,13 +101,16 @@ AWAITS_BATCH = "its parts are normalised over all responses together"
 class UslH(Metric):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
+    What a response must make sense after is its context and, where some are given, what its speaker knows. The authors
+    had no such facts: paper and released ask about the context alone.
+
     `likability` names one or several, with `betas` for their weights; `constants` says whose quantiles: a named set,
     a JSON file, or `batch`, the responses that are judged. `clamp=0/1` is true min-max. `fast` takes the fast form of
     every part that has one.
     """
 
     understandable: str = "vup"
-    sensible: str = "nup"
+    sensible: str = "usr-dr-c"
     likability: str = "specificity"
     composition: Composition = "HS"
     alphas: str = "0.33/0.33/0.34"
@@ -121,11 +124,12 @@ class UslH(Metric):
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
-        "released": {"constants": "published"},
-        "paper": {"clamp": "0/1", "constants": BATCH},
+        "released": {"sensible": "nup", "constants": "published"},
+        "paper": {"sensible": "nup", "clamp": "0/1", "constants": BATCH},
     }
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "masked-lm"})
+    roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "dr-f", "masked-lm"})
+    fewer_roles: ClassVar[str] = "sensible=nup"
 
     def __post_init__(self) -> None:
         if self.composition not in get_args(Composition):

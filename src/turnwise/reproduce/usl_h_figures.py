@@ -15,6 +15,10 @@ from turnwise.reproduce.room import Room
 from turnwise.stats.correlation import pearson
 from turnwise.stats.regression import regress_by_rater
 
+# The paper's dialogues have no facts that a response could be about.
+CONTEXT_ALONE = "sensible=nup"
+HIERARCHY, AVERAGE = f"usl-h[{CONTEXT_ALONE}]", f"usl-a[{CONTEXT_ALONE}]"
+
 
 def rater_bars(room: Room) -> list[dict[str, Any]]:
     """Fig. 2: what each rater weighs."""
@@ -39,20 +43,21 @@ def rater_bars(room: Room) -> list[dict[str, Any]]:
 def group_bars(room: Room) -> list[dict[str, Any]]:
     """Fig. 3: scores of responses that people find understandable, sensible and specific, or not."""
     rows = []
-    there = [name for name in ("usl-h", "usl-a", "nup") if not room.lacking(name)]
+    names = {HIERARCHY: "USL-H", AVERAGE: "USL-A", "nup": "nup"}
+    there = {request: name for request, name in names.items() if not room.lacking(request)}
     if not there:
-        raise TurnwiseError(room.lacking("usl-h"))
+        raise TurnwiseError(room.lacking(HIERARCHY))
     for corpus in CORPORA:
         groups: dict[str, list[Judged]] = {}
-        for item in room.scored(mapped(room, corpus), there).judged:
+        for item in room.scored(mapped(room, corpus), list(there)).judged:
             if item.row.example:
                 given = [mean_rating(item.row.example.ratings.get(name, ())) for name in ASPECTS]
                 if None not in given:
                     group = ",".join("1" if value >= 0.5 else "0" for value in given if value is not None)
                     groups.setdefault(f"({group})", []).append(item)
         for group, items in sorted(groups.items()):
-            for name in there:
-                scores = [value for item in items if (value := item.scores[name].value) is not None]
+            for request, name in there.items():
+                scores = [value for item in items if (value := item.scores[request].value) is not None]
                 if scores:
                     rows.append({"panel": corpus, "x": group, "y": float(np.mean(scores)), "group": name})
     return rows
@@ -60,13 +65,13 @@ def group_bars(room: Room) -> list[dict[str, Any]]:
 
 def swap_bars(room: Room) -> list[dict[str, Any]]:
     """Fig. 4: what would be won if one sub-metric were as good as people."""
-    if why := room.lacking("usl-h"):
+    if why := room.lacking(HIERARCHY):
         raise TurnwiseError(why)
     rows = []
     for corpus in CORPORA:
         triples, people, overall = [], [], []
-        for item in room.scored(mapped(room, corpus), ["usl-h"]).judged:
-            example, parts = item.row.example, item.scores["usl-h"].parts if item.row.example else {}
+        for item in room.scored(mapped(room, corpus), [HIERARCHY]).judged:
+            example, parts = item.row.example, item.scores[HIERARCHY].parts if item.row.example else {}
             given = [mean_rating(example.ratings.get(name, ())) for name in (*ASPECTS, OVERALL)] if example else [None]
             if None not in given and "likability" in parts:
                 triples.append([parts["vup"], parts["nup"], parts["likability"]])
