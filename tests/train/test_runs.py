@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -239,6 +241,19 @@ def test_causal_lm_shrinks_and_distils(room: Path) -> None:
     assert student["held_out"]["perplexity"] < 250
     assert teacher["held_out"]["perplexity"] < 200
     assert json.loads((room / "student" / "config.json").read_text())["num_hidden_layers"] == 2
+
+
+@pytest.mark.parametrize("sharpness", [4.0, 0.25])
+def test_a_preference_is_the_logistic_loss_of_each_pair_and_of_all(sharpness: float) -> None:
+    from turnwise.train.contrast import preference
+
+    true, wrong = np.array([-2.0, -1.0, -3.0]), np.array([-2.5, -4.0, -1.0])
+
+    def loss(difference: npt.NDArray[np.float64]) -> float:
+        return float(np.log1p(np.exp(-sharpness * difference)).mean())
+
+    expected = (loss(true - wrong) + loss(true[:, None] - wrong[None, :])) / 2
+    assert preference(torch.tensor(true), torch.tensor(wrong), sharpness).item() == pytest.approx(expected)
 
 
 def test_contrast_teaches_what_was_not_said(room: Path) -> None:

@@ -73,6 +73,8 @@ class Config:
     vocabulary: int | None = None
     grow_layers: int | None = None
     contrast: float = 0.0
+    # What a difference of one nat per token counts there; the less it counts, the farther apart responses are driven.
+    sharpness: float = 4.0
     four_bit: bool = False
     compile: bool = False
     device: str = "auto"

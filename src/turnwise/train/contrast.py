@@ -28,8 +28,6 @@ from turnwise.train.loop import Batch
 from turnwise.train.negatives import corrupted
 from turnwise.train.tasks import Labelled, NextUtterance
 
-# What a difference of one nat per token counts.
-SHARPNESS = 4.0
 # Of the responses that are compared, how many stand alone, against what is left of them after their words were
 # reordered, dropped or repeated.
 ALONE = 0.25
@@ -74,13 +72,13 @@ class Contrast:
             return self._fluent.loss(model, batch)
         totals, tokens = log_probs(model, batch)
         true, wrong = (totals / tokens).chunk(2)
-        return self._config.contrast * preference(true, wrong)
+        return self._config.contrast * preference(true, wrong, self._config.sharpness)
 
 
-def preference(true: Tensor, wrong: Tensor) -> Tensor:
+def preference(true: Tensor, wrong: Tensor, sharpness: float) -> Tensor:
     """How far true responses are from being likelier than wrong ones: than the one beside them, and than any."""
-    beside = nn.functional.softplus(-SHARPNESS * (true - wrong)).mean()
-    across = nn.functional.softplus(-SHARPNESS * (true[:, None] - wrong[None, :])).mean()
+    beside = nn.functional.softplus(-sharpness * (true - wrong)).mean()
+    across = nn.functional.softplus(-sharpness * (true[:, None] - wrong[None, :])).mean()
     return (beside + across) / 2
 
 
