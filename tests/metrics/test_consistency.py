@@ -151,3 +151,15 @@ def test_examples_of_the_page_run(page: str) -> None:
     result = doctest.testfile(str(file), module_relative=False)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_one_response_is_judged_by_the_models_and_speakers_that_are_named(toy: Toy) -> None:
+    models = toy.pack.folder
+    for speakers in ((), ("a", "b", "a", "a", "a", "b")):
+        wanted = toy.score("consistency", Example("I have a cat.", CONTEXT, speakers=speakers))
+        found = load_metric("consistency").score(
+            response="I have a cat.", context=CONTEXT, speakers=speakers, models=models
+        )
+        assert found == wanted
+    with pytest.raises(TurnwiseError, match="speakers: name one for every turn of the context, and one for the resp"):
+        load_metric("consistency").score(response="no", context=CONTEXT, speakers=["a", "b"])

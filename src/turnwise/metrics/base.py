@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from turnwise.dialogue import Example, is_blank
@@ -163,10 +164,15 @@ class Metric(ABC):
         context: str | Sequence[str] = (),
         references: str | Sequence[str] = (),
         facts: str | Sequence[str] = (),
+        speakers: Sequence[str] = (),
+        models: str | Path | None = None,
     ) -> Score:
-        """Judge one response given as plain text; one string stands for a list of one."""
+        """Judge one response given as plain text; one string stands for a list of one.
+
+        `speakers` names who said each turn of the context and the response; without it turns alternate.
+        """
         # The engine stands above the metrics; only this convenience reaches up to it.
-        from turnwise.engine.ask import asker
+        from turnwise.engine.ask import answering, asker
         from turnwise.engine.local import judge_examples
 
         example = Example(
@@ -174,11 +180,15 @@ class Metric(ABC):
             context=_texts(context, "context"),
             references=_texts(references, "references"),
             facts=_texts(facts, "facts"),
+            speakers=_texts(speakers, "speakers"),
         )
+        if example.speakers and len(example.speakers) != len(example.context) + 1:
+            raise TurnwiseError("speakers: name one for every turn of the context, and one for the response")
+        answering(models, {self.name: self})  # says what the models lack
         # Files with blank responses are refused. Metrics of words count none; vectors are looked up word by word.
         if self.roles - {"vectors"} and is_blank(example.response):
             return Score(None, note=BLANK)
-        score = judge_examples([example], {self.name: self}, asker())[0][self.name]
+        score = judge_examples([example], {self.name: self}, asker(models))[0][self.name]
         if score.value is None and score.note is None:
             # One turn has a share in such a value, and none of its own.
             return Score(None, note=f"{self.name} judges many responses together; use evaluate")
