@@ -150,7 +150,10 @@ def score_on_cluster(
 
 
 def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterator[dict[str, Any]]:
-    """Have partitions scored; a worker that dies is replaced, and its partition is scored again."""
+    """Have partitions scored; a worker that dies is replaced, and its partition is scored again.
+
+    Ray Data does that without end unless it is told otherwise, and "nothing is lost" rests on it.
+    """
     import json
 
     ray = _ray()
@@ -168,8 +171,6 @@ def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterat
         batch_format="numpy",
         compute=ray.data.ActorPoolStrategy(size=size),
         num_gpus=1 if job.device == "cuda" else 0,
-        # Without end, which is Ray Data's own habit too; here it is what "nothing is lost" rests on.
-        ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": -1},
     )
     try:
         yield from scored.iter_rows()
