@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +32,22 @@ class Ours:
     why_not: str = ""
     notes: tuple[str, ...] = ()
     beside: str = ""
+
+
+def by_corpus(corpora: Iterable[str], cells_of: Callable[[str], Mapping[Key, Ours]]) -> dict[Key, Ours]:
+    """Cells of one corpus after the other. What is wrong with one is a reason for its own cells, and for no others."""
+    cells: dict[Key, Ours] = {}
+    for corpus in corpora:
+        try:
+            cells |= cells_of(corpus)
+        except TurnwiseError as problem:
+            cells[_all_of(corpus)] = Ours(why_not=str(problem))
+    return cells
+
+
+def _all_of(corpus: str) -> Key:
+    """A key that stands for every cell of a corpus."""
+    return Key(corpus, "", "", "", "")
 
 
 def ended(value: float | None, interval: Interval | None, n: int | None = None) -> Ours:
@@ -109,11 +125,17 @@ class TableSpec:
         except TurnwiseError as problem:
             failed = str(problem)
         printed = of_table(self.paper, self.number)
-        absent = Ours(why_not=failed or self.otherwise)
-        cells = [_beside(one, found.get(one.key, absent)) for one in printed]
+        gone = {key.corpus: ours.why_not for key, ours in found.items() if key == _all_of(key.corpus)}
+        found = {key: ours for key, ours in found.items() if key != _all_of(key.corpus)}
+        absent = {one.key: Ours(why_not=gone.get(one.key.corpus) or failed or self.otherwise) for one in printed}
+        cells = [_beside(one, found.get(one.key, absent[one.key])) for one in printed]
         known = {one.key for one in printed}
         cells += [Cell(key, ours, ours.beside or None) for key, ours in found.items() if key not in known]
-        return Table(self.paper, self.number, self.title, self.down, self.across, tuple(cells), self.notes)
+        # Where nothing was published, no cell is there to give the reason.
+        unsaid = [why for corpus, why in gone.items() if corpus not in {key.corpus for key in known}]
+        unsaid += [failed] if failed and not printed else []
+        notes = (*self.notes, *(f"Not computable, because {why}." for why in dict.fromkeys(unsaid)))
+        return Table(self.paper, self.number, self.title, self.down, self.across, tuple(cells), notes)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from turnwise.dialogue import mean_rating
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce import fbd_words
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus
 from turnwise.reproduce.fbd_words import words_spearman
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
@@ -76,15 +76,16 @@ ONE_DRAW = (
 
 def counts(room: Room) -> dict[Key, Ours]:
     """Table 2: contexts, and systems."""
-    cells = {}
-    for corpus, (file, _) in CORPORA.items():
-        examples = room.examples(file)
-        for name, number in (
-            ("Samples", len({one.context_id for one in examples})),
-            ("Systems", len({one.system for one in examples})),
-        ):
-            cells[Key(corpus, "other", "", name, "count")] = Ours(float(number))
-    return cells
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        examples = room.examples(CORPORA[corpus][0])
+        numbers = {
+            "Samples": len({one.context_id for one in examples}),
+            "Systems": len({one.system for one in examples}),
+        }
+        return {Key(corpus, "other", "", name, "count"): Ours(float(number)) for name, number in numbers.items()}
+
+    return by_corpus(CORPORA, of)
 
 
 def rebuilt(room: Room) -> Path:
@@ -110,15 +111,16 @@ def rebuilt(room: Room) -> Path:
     return room.derived("fbd_empathetic_rebuilt", rows)
 
 
-def by_corpus(room: Room) -> dict[Key, Ours]:
+def table_3(room: Room) -> dict[Key, Ours]:
     """Table 3."""
-    cells: dict[Key, Ours] = {}
-    for corpus, (file, quality) in CORPORA.items():
-        cells |= _both(room, corpus, room.corpus(file), {quality: quality})
-    try:
-        return cells | _both(room, REBUILT, rebuilt(room), {"coherence": "coherence"})
-    except TurnwiseError:
-        return cells
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        if corpus == REBUILT:
+            return _both(room, corpus, rebuilt(room), {"coherence": "coherence"})
+        file, quality = CORPORA[corpus]
+        return _both(room, corpus, room.corpus(file), {quality: quality})
+
+    return by_corpus((*CORPORA, REBUILT), of)
 
 
 def by_aspect(room: Room) -> dict[Key, Ours]:
@@ -142,8 +144,10 @@ def _both(room: Room, corpus: str, file: Path, qualities: Mapping[str, str]) -> 
 def normality_cells(room: Room) -> dict[Key, Ours]:
     """Table 4: as the authors averaged, W and p together; and each by itself."""
     encoders: Stands = {"BERT": METRICS["FBD-B"], "RoBERTa": METRICS["FBD-R"]}
-    cells: dict[Key, Ours] = {}
-    for corpus, (file, _) in CORPORA.items():
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells: dict[Key, Ours] = {}
+        file, _ = CORPORA[corpus]
         for name, ways in encoders.items():
             way, why = chosen(room, ways)
             key = Key(corpus, "other", "normality", name, "")
@@ -163,7 +167,9 @@ def normality_cells(room: Room) -> dict[Key, Ours]:
                 key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=notes)
                 for one, value in found.items()
             }
-    return cells
+        return cells
+
+    return by_corpus(CORPORA, of)
 
 
 def system_points(room: Room) -> list[dict[str, Any]]:
@@ -209,7 +215,7 @@ PAPER = Paper(
     "Assessing Dialogue Systems with Distribution Distances",
     (
         TableSpec("fbd", "2", "the corpora", counts, down=("corpus",), across=("metric",)),
-        TableSpec("fbd", "3", "correlation with people over systems", by_corpus, down=("metric", "corpus"),
+        TableSpec("fbd", "3", "correlation with people over systems", table_3, down=("metric", "corpus"),
                   across=("statistic",), notes=(ABSOLUTE, ONE_DRAW)),
         TableSpec(
             "fbd", "4", "are the vectors normal? Shapiro and Wilk's test", normality_cells,

@@ -13,15 +13,17 @@ from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.consistency import aggregated, own_turns
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus, ended
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
-from turnwise.reproduce.stand import Stand, Stands, correlations, shipped
+from turnwise.reproduce.stand import STATISTICS, Stand, Stands, correlations, shipped
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
 
 CORPUS = "DailyDialog"
 LOGIC = {f"{CORPUS} ({name})": f"holistic_logic_{name.lower()}" for name in ("baseline", "WS", "CTG")}
+# The authors' predictions are there for one of the three.
+STORED = f"{CORPUS} (WS)"
 GROUPS = {f"{CORPUS} ({name})": f"holistic_diversity_{name.lower()}" for name in ("WS", "CTG")}
 SOME_GROUPS = 20
 CASE = "the text of the case study is not part of the release"
@@ -65,22 +67,17 @@ def rater_cells(room: Room, corpus: str, file: str | Path, quality: str) -> dict
 
 def entropy_cells(room: Room) -> dict[Key, Ours]:
     """Table 5's metric without its ratings: the mean entropy of the released groups."""
-    absent = Ours(why_not=NO_RATINGS)
-    names = {n: f"{n}-Gram Entropy" for n in (1, 2, 3)}
-    corpora = (f"{CORPUS} (baseline)", *GROUPS)
-    cells = {
-        Key(corpus, "other", "diversity", name, statistic): absent
-        for corpus in corpora
-        for name in names.values()
-        for statistic in ("pearson", "spearman")
-    }
-    for corpus, file in GROUPS.items():
-        requests = [f"diversity:released[n={n}]" for n in names]
-        for value in room.scored(file, requests).system_values:
-            name = names[requests.index(value.metric) + 1]
-            key = Key(corpus, "other", "diversity", name, "mean entropy")
-            cells[key] = Ours(value.value, value.low, value.high, value.n, value.metric)
-    return cells
+    requests = {f"diversity:released[n={n}]": f"{n}-Gram Entropy" for n in (1, 2, 3)}
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        return {
+            Key(corpus, "other", "diversity", requests[value.metric], "mean entropy"): Ours(
+                value.value, value.low, value.high, value.n, value.metric
+            )
+            for value in room.scored(GROUPS[corpus], list(requests)).system_values
+        }
+
+    return by_corpus(GROUPS, of)
 
 
 def logic_cells(room: Room) -> dict[Key, Ours]:
@@ -88,40 +85,50 @@ def logic_cells(room: Room) -> dict[Key, Ours]:
     quality, name = "logical_consistency", "Logical self-consistency"
     differs = "" if room.papers_models else "a small classifier of our own in place of RoBERTa-large"
     stands = {name: (Stand("consistency:released", differs),), **shipped("consistency", "consistency:paper")}
-    cells: dict[Key, Ours] = {}
-    for corpus, file in LOGIC.items():
-        cells |= correlations(room, corpus, file, stands, qualities={quality: quality})
-    return cells | _stored_predictions(room, quality)
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells = correlations(room, corpus, LOGIC[corpus], stands, qualities={quality: quality})
+        return cells | (_stored_predictions(room, quality) if corpus == STORED else {})
+
+    return by_corpus(LOGIC, of)
 
 
 def _stored_predictions(room: Room, quality: str) -> dict[Key, Ours]:
-    corpus = f"{CORPUS} (WS)"
-    try:
-        file = room.published("holistic_logic_ws_mnli.pred")
-    except TurnwiseError:
-        return {}
-    stored = iter([float(line.split("\t")[1]) for line in file.read_text(encoding="utf-8").splitlines() if line])
+    corpus, name = STORED, "Logical self-consistency, authors' stored predictions"
+    key = Key(corpus, "turn", quality, name, "pearson")
     # The predictions are of all 100 dialogues in order, whatever sample is looked at.
     whole = Room(room.data, room.work).examples(LOGIC[corpus])
+    try:
+        stored = iter(_contradictions(room, sum(len(own_turns(example)) for example in whole)))
+    except TurnwiseError as problem:
+        return {key._replace(statistic=statistic): Ours(why_not=str(problem)) for statistic in STATISTICS}
     scores = [[next(stored) for _ in own_turns(example)] for example in whole]
     kept = {example.id for example in room.examples(LOGIC[corpus])}
     points = [(one, pairs) for one, pairs in zip(whole, scores, strict=True) if pairs and one.id in kept]
     left = np.array([5 * (1 - aggregated(pairs, "last")) for _, pairs in points])
     right = np.array([mean_rating(one.ratings[quality]) for one, _ in points], dtype=np.float64)
-    name = "Logical self-consistency, authors' stored predictions"
     interval = correlation_interval(left, right, [cluster_key(one) for one, _ in points], seed=room.seed)
     return {
-        Key(corpus, "turn", quality, name, "pearson"): Ours(pearson(left, right).value, n=len(points)),
-        Key(corpus, "turn", quality, name, "spearman"): ended(spearman(left, right).value, interval, len(points)),
+        key: Ours(pearson(left, right).value, n=len(points)),
+        key._replace(statistic="spearman"): ended(spearman(left, right).value, interval, len(points)),
     }
+
+
+def _contradictions(room: Room, pairs: int) -> list[float]:
+    """How far the authors' classifier found each pair of utterances at odds."""
+    file = room.published("holistic_logic_ws_mnli.pred")
+    try:
+        found = [float(line.split("\t")[1]) for line in file.read_text(encoding="utf-8").splitlines() if line]
+    except (IndexError, ValueError) as problem:
+        raise TurnwiseError(f"published/{file.name} is damaged ({problem})") from None
+    if len(found) < pairs:
+        raise TurnwiseError(f"published/{file.name} has {len(found)} predictions, {pairs} are needed")
+    return found
 
 
 def logic_agreement(room: Room) -> dict[Key, Ours]:
     """Table 9."""
-    cells: dict[Key, Ours] = {}
-    for corpus, file in LOGIC.items():
-        cells |= rater_cells(room, corpus, file, "logical_consistency")
-    return cells
+    return by_corpus(LOGIC, lambda corpus: rater_cells(room, corpus, LOGIC[corpus], "logical_consistency"))
 
 
 def independence_cells(room: Room) -> dict[Key, Ours]:

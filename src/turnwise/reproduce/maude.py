@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus
 from turnwise.reproduce.maude_people import ON_ALL, OURS, human_cells, protocol_bars, protocol_cells
 from turnwise.reproduce.maude_probe import accuracy_cells, along, scatter
 from turnwise.reproduce.maude_variants import (
@@ -83,9 +83,10 @@ DELTAS = ("BackTranslation", "Seq2Seq", RANDOM, "Random Seq2Seq", "Word Drop", "
 
 def zero_shot_cells(room: Room) -> dict[Key, Ours]:
     """Table 3: true responses against random ones, on corpora that the head never saw."""
-    cells: dict[Key, Ours] = {}
-    for corpus, file in ZERO_SHOT.items():
-        found = spread_of(room, file, {**ON_ALL, **OURS}, ZERO_SHOT_DIALOGUES, (TRUE, RANDOM))
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells: dict[Key, Ours] = {}
+        found = spread_of(room, ZERO_SHOT[corpus], {**ON_ALL, **OURS}, ZERO_SHOT_DIALOGUES, (TRUE, RANDOM))
         for name, (kinds, why) in found.items():
             for quality, kind, statistics in (
                 ("Semantic Positive", TRUE, STATISTICS[:2]),
@@ -94,7 +95,9 @@ def zero_shot_cells(room: Room) -> dict[Key, Ours]:
                 for statistic in statistics:
                     key = Key(corpus, "other", quality, name, statistic)
                     cells[key] = kinds[kind][statistic] if kinds else Ours(why_not=why)
-    return cells
+        return cells
+
+    return by_corpus(ZERO_SHOT, of)
 
 
 _DELTA: dict[str, Any] = {"down": ("quality",), "across": ("metric", "statistic"), "notes": (SAMPLED, STANDING_IN)}

@@ -11,7 +11,7 @@ import numpy as np
 
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce.cells import Ours
+from turnwise.reproduce.cells import Ours, by_corpus
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.stand import Stand, Stands, chosen
@@ -115,8 +115,10 @@ def _calibrated(judged: Sequence[Judged], request: str, quality: str, room: Room
 
 def protocol_cells(room: Room) -> dict[Key, Ours]:
     """Both protocols on rated data at hand: single responses as rated, and systems with calibrated ratings."""
-    cells: dict[Key, Ours] = {}
-    for corpus, file in RATED.items():
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells: dict[Key, Ours] = {}
+        file = RATED[corpus]
         for name, ways in {**ON_ALL, **OURS}.items():
             way, why = chosen(room, ways)
             key = Key(corpus, "turn", "Overall", name, "uncalibrated")
@@ -128,7 +130,9 @@ def protocol_cells(room: Room) -> dict[Key, Ours]:
             judged = room.scored(file, [way.request]).judged
             calibrated = _calibrated(judged, way.request, "Overall", room)
             cells[key._replace(level="system", statistic="calibrated")] = calibrated
-    return cells
+        return cells
+
+    return by_corpus(RATED, of)
 
 
 def protocol_bars(room: Room) -> list[dict[str, Any]]:

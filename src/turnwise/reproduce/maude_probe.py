@@ -9,7 +9,7 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Embed
-from turnwise.reproduce.cells import Ours
+from turnwise.reproduce.cells import Ours, by_corpus
 from turnwise.reproduce.lda import Floats, discriminant
 from turnwise.reproduce.maude_variants import TRUE, turns_of
 from turnwise.reproduce.published import Key
@@ -49,20 +49,22 @@ def _points(room: Room, file: str) -> tuple[Floats, Any, Any]:
 
 def accuracy_cells(room: Room) -> dict[Key, Ours]:
     """How often the right fifth of a dialogue is named, for dialogues that the directions were not learnt from."""
-    cells = {}
-    for corpus, file in PROBED.items():
-        vectors, bins, dialogues = _points(room, file)
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        vectors, bins, dialogues = _points(room, PROBED[corpus])
         held = dialogues % 2 == 1
         key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
         if len(np.unique(bins[~held])) < 2 or not held.any():
-            cells[key] = Ours(why_not="there are too few dialogues")
-            continue
+            return {key: Ours(why_not="there are too few dialogues")}
         found = discriminant(vectors[~held], bins[~held])
         hits = found.nearest(vectors[held]) == bins[held]
-        cells[key] = Ours(float(hits.mean()), n=len(hits))
         chance = np.bincount(bins[held]).max() / held.sum()
-        cells[key._replace(metric="always the commonest fifth")] = Ours(float(chance), n=len(hits))
-    return cells
+        return {
+            key: Ours(float(hits.mean()), n=len(hits)),
+            key._replace(metric="always the commonest fifth"): Ours(float(chance), n=len(hits)),
+        }
+
+    return by_corpus(PROBED, of)
 
 
 def scatter(room: Room) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from turnwise.reproduce.aspects import (
     means,
     weights,
 )
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus, ended
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
@@ -81,13 +81,17 @@ RIVALS: Stands = {
 
 def kappa_cells(room: Room) -> dict[Key, Ours]:
     """Table 2, and the same with distances counted."""
-    cells = {}
-    for corpus in CORPORA:
-        for row in room.agreed(mapped(room, corpus)):
-            if row.method in ("kappa", "kappa-linear"):
-                key = Key(corpus, "human", row.quality, "Inter-annotator", row.method)
-                cells[key] = Ours(row.value, row.low, row.high, row.n_items)
-    return cells
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        return {
+            Key(corpus, "human", row.quality, "Inter-annotator", row.method): Ours(
+                row.value, row.low, row.high, row.n_items
+            )
+            for row in room.agreed(mapped(room, corpus))
+            if row.method in ("kappa", "kappa-linear")
+        }
+
+    return by_corpus(CORPORA, of)
 
 
 def human_cells(room: Room, corpus: str) -> dict[Key, Ours]:
@@ -105,18 +109,20 @@ def human_cells(room: Room, corpus: str) -> dict[Key, Ours]:
 
 def sub_metric_cells(room: Room) -> dict[Key, Ours]:
     """Table 3."""
-    cells: dict[Key, Ours] = {}
-    for corpus in CORPORA:
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells: dict[Key, Ours] = {}
         for quality, stands in SUB_METRICS.items():
             cells |= correlations(room, corpus, mapped(room, corpus), stands, qualities={quality: quality})
-        cells |= {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in ASPECTS}
-    return cells
+        return cells | {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in ASPECTS}
+
+    return by_corpus(CORPORA, of)
 
 
 def whole_cells(room: Room) -> dict[Key, Ours]:
     """Table 4: the overall rating as it was given, and as the hierarchy composes it from the three."""
-    cells: dict[Key, Ours] = {}
-    for corpus in CORPORA:
+
+    def of(corpus: str) -> dict[Key, Ours]:
         stands: dict[str, Any] = {**WHOLE, **shipped("usl-h", "usr", "length")}
         if fitted := weights(mapped_examples(room, corpus)):
             alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
@@ -124,9 +130,11 @@ def whole_cells(room: Room) -> dict[Key, Ours]:
             for name, request in (("USL_S-A", "usl-a"), ("USL_S-H", "usl-h")):
                 stands[f"{name} + Weighted"] = (Stand(f"{request}[{CONTEXT_ALONE},alphas={alphas}]", note),)
         both = {OVERALL: OVERALL, COMPOSED: COMPOSED}
-        cells |= correlations(room, corpus, mapped(room, corpus), stands, qualities=both)
+        cells = correlations(room, corpus, mapped(room, corpus), stands, qualities=both)
         cells |= {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in both}
-    return {key: ours for key, ours in cells.items() if key.statistic == "pearson" or key.quality == OVERALL}
+        return {key: ours for key, ours in cells.items() if key.statistic == "pearson" or key.quality == OVERALL}
+
+    return by_corpus(CORPORA, of)
 
 
 def _adding_up(shares: tuple[float, ...]) -> list[float]:
@@ -177,8 +185,9 @@ def composite_cells(room: Room) -> dict[Key, Ours]:
         "Harmonic mean (human aspects)": ("harmonic", (1 / 3, 1 / 3, 1 / 3)),
         "USL_S-H (human aspects)": ("HS", (0.33, 0.33, 0.34)),
     }
-    cells = {}
-    for corpus in CORPORA:
+
+    def of(corpus: str) -> dict[Key, Ours]:
+        cells: dict[Key, Ours] = {}
         examples = mapped_examples(room, corpus)
         table = means(examples)
         whole = ~np.isnan(table).any(axis=1)
@@ -190,7 +199,9 @@ def composite_cells(room: Room) -> dict[Key, Ours]:
             interval = correlation_interval(composed, overall, clusters, seed=room.seed)
             cells[key] = ended(spearman(composed, overall).value, interval, len(overall))
             cells[key._replace(statistic="pearson")] = Ours(pearson(composed, overall).value, n=len(overall))
-    return cells
+        return cells
+
+    return by_corpus(CORPORA, of)
 
 
 MAPPING = "; ".join(f"{corpus}: {of.file}, {of.said()}" for corpus, of in CORPORA.items())

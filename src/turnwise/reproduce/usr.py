@@ -16,7 +16,7 @@ from turnwise.metrics.usr import usr_score
 from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
 from turnwise.reproduce.published import Key, of_table
 from turnwise.reproduce.room import Room
-from turnwise.reproduce.stand import Stand, Stands, correlations, shipped
+from turnwise.reproduce.stand import STATISTICS, Stand, Stands, correlations, shipped
 from turnwise.reproduce.usr_people import (
     FILES,
     OVERALL,
@@ -61,10 +61,11 @@ ON_PERSONACHAT: Stands = {
 OURS = shipped("usr", "usr-mlm", "usr-dr-c", "usr-dr-f", "usl-h", "length")
 TRICK = ". i the , that a to it is of"
 AUTHORS = "authors' own scores"
+LEVELS = ("turn", "system")
 
 
 def metric_cells(
-    room: Room, corpus: str, qualities: Sequence[str], levels: Sequence[str] = ("turn", "system"), best_of: str = ""
+    room: Room, corpus: str, qualities: Sequence[str], levels: Sequence[str] = LEVELS, best_of: str = ""
 ) -> dict[Key, Ours]:
     """Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
 
@@ -72,9 +73,7 @@ def metric_cells(
     """
     stands = {**METRICS, **(ON_PERSONACHAT if corpus == "PersonaChat" else {}), **OURS}
     named = {quality: quality for quality in qualities}
-    cells = correlations(
-        room, corpus, FILES[corpus], stands, levels=("turn", "system"), qualities=named, exclude=[REFERENCE]
-    )
+    cells = correlations(room, corpus, FILES[corpus], stands, levels=LEVELS, qualities=named, exclude=[REFERENCE])
     if corpus == "Topical-Chat":
         cells |= authors_cells(room, named)
     if best_of:
@@ -85,26 +84,39 @@ def metric_cells(
 
 def authors_cells(room: Room, qualities: Mapping[str, str]) -> dict[Key, Ours]:
     """What the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
+    names = [f"{name}, {AUTHORS}" for name in ("USR-MLM", "USR-DR (x = c)", "USR-DR (x = f)", "USR")]
+    rated = [example for example in room.examples(FILES["Topical-Chat"]) if example.system != REFERENCE]
     try:
-        file = room.published("usr_topicalchat_scores.csv")
-    except TurnwiseError:
-        return {}
-    with file.open(newline="", encoding="utf-8") as lines:
-        parts = {row["id"]: [float(row[name]) for name in ("usr_mlm", "usr_dr_c", "usr_dr_f")] for row in
-                 csv.DictReader(lines)}  # fmt: skip
-    kept = [example for example in room.examples(FILES["Topical-Chat"]) if example.id in parts]
-    mlm, dr_c, dr_f = np.array([parts[example.id] for example in kept]).T
-    scores = {"USR-MLM": mlm, "USR-DR (x = c)": dr_c, "USR-DR (x = f)": dr_f, "USR": usr_score(mlm, dr_c, dr_f)}
+        parts = _authors_scores(room, rated)
+    except TurnwiseError as problem:
+        absent = Ours(why_not=str(problem))
+        return {
+            Key("Topical-Chat", level, quality, name, statistic): absent
+            for name in names for quality in qualities for level in LEVELS for statistic in STATISTICS
+        }  # fmt: skip
+    mlm, dr_c, dr_f = np.array(parts).T
     cells = {}
-    for name, values in scores.items():
+    for name, values in zip(names, (mlm, dr_c, dr_f, usr_score(mlm, dr_c, dr_f)), strict=True):
         for quality in qualities:
-            for level in ("turn", "system"):
-                left, right, clusters = _points(kept, values, quality, level)
+            for level in LEVELS:
+                left, right, clusters = _points(rated, values, quality, level)
                 interval = correlation_interval(left, right, clusters, seed=room.seed) if level == "turn" else None
-                key = Key("Topical-Chat", level, quality, f"{name}, {AUTHORS}", "")
+                key = Key("Topical-Chat", level, quality, name, "")
                 cells[key._replace(statistic="pearson")] = Ours(pearson(left, right).value, n=len(left))
                 cells[key._replace(statistic="spearman")] = ended(spearman(left, right).value, interval, len(left))
     return cells
+
+
+def _authors_scores(room: Room, rated: Sequence[Example]) -> list[list[float]]:
+    """USR's three parts for each response."""
+    file = room.published("usr_topicalchat_scores.csv")
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+        parts = {row["id"]: [float(row[name]) for name in ("usr_mlm", "usr_dr_c", "usr_dr_f")] for row in rows}
+        return [parts[example.id] for example in rated]
+    except (KeyError, TypeError, ValueError) as problem:
+        raise TurnwiseError(f"published/{file.name} is damaged or not of these responses ({problem})") from None
 
 
 def _points(kept: Sequence[Example], values: Any, quality: str, level: str) -> tuple[Any, Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from turnwise.dialogue import mean_rating
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce.cells import Ours, ended
+from turnwise.reproduce.cells import Ours, by_corpus, ended
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.stats.bootstrap import mean_interval
@@ -29,34 +30,40 @@ SYSTEMS = {
 
 def agreement_cells(room: Room) -> dict[Key, Ours]:
     """Table 1: the mean over the three pairs of slots."""
+    return by_corpus(FILES, partial(_agreed, room))
+
+
+def _agreed(room: Room, corpus: str) -> dict[Key, Ours]:
     cells = {}
-    for corpus, file in FILES.items():
-        for row in room.agreed(file):
-            form, _, statistic = row.method.rpartition("-")
-            if form != "slot-pairs":
-                continue
-            misprint = (corpus, row.quality, statistic) == ("PersonaChat", "Engaging", "spearman")
-            notes = ("two digits of the printed number change places",) if misprint else ()
-            key = Key(corpus, "human", row.quality, "Inter-annotator", statistic)
-            cells[key] = Ours(row.value, row.low, row.high, row.n_items, notes=notes)
+    for row in room.agreed(FILES[corpus]):
+        form, _, statistic = row.method.rpartition("-")
+        if form != "slot-pairs":
+            continue
+        misprint = (corpus, row.quality, statistic) == ("PersonaChat", "Engaging", "spearman")
+        notes = ("two digits of the printed number change places",) if misprint else ()
+        key = Key(corpus, "human", row.quality, "Inter-annotator", statistic)
+        cells[key] = Ours(row.value, row.low, row.high, row.n_items, notes=notes)
     return cells
 
 
 def mean_cells(room: Room) -> dict[Key, Ours]:
     """Table 2: the mean rating of every system."""
+    return by_corpus(FILES, partial(_means, room))
+
+
+def _means(room: Room, corpus: str) -> dict[Key, Ours]:
     names = {data: printed for printed, data in SYSTEMS.items()}
     cells = {}
-    for corpus, file in FILES.items():
-        rated: dict[tuple[str, str], list[tuple[float, int]]] = {}
-        for example in room.examples(file):
-            for quality, given in example.ratings.items():
-                if (mean := mean_rating(given)) is not None:
-                    rated.setdefault((example.system, quality), []).append((mean, cluster_key(example)))
-        for (system, quality), points in rated.items():
-            values, clusters = np.array([value for value, _ in points]), np.array([one for _, one in points])
-            interval = mean_interval(values, clusters, seed=room.seed)
-            key = Key(corpus, "human", quality, names.get(system, system), "mean")
-            cells[key] = ended(float(values.mean()), interval, len(points))
+    rated: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for example in room.examples(FILES[corpus]):
+        for quality, given in example.ratings.items():
+            if (mean := mean_rating(given)) is not None:
+                rated.setdefault((example.system, quality), []).append((mean, cluster_key(example)))
+    for (system, quality), points in rated.items():
+        values, clusters = np.array([value for value, _ in points]), np.array([one for _, one in points])
+        interval = mean_interval(values, clusters, seed=room.seed)
+        key = Key(corpus, "human", quality, names.get(system, system), "mean")
+        cells[key] = ended(float(values.mean()), interval, len(points))
     return cells
 
 
