@@ -38,20 +38,20 @@ METRICS: Stands = {
     "BLEU": (
         Stand("bleu-4[corpus=true]", "smoothed and tokenised by us; the authors' BLEU is nltk's without smoothing"),
     ),
-    "METEOR": (Stand("meteor"),),
-    "ROUGE-L": (Stand("rouge-l"),),
-    "Greedy": (Stand("greedy-matching", VECTORS),),
-    "Average": (Stand("embedding-average", VECTORS),),
-    "Extrema": (Stand("vector-extrema[rule=max]", f"{VECTORS}; the largest number of a dimension, as the authors'"),),
-    "BERTScore-B": (Stand("bertscore", FIRST),),
+    "METEOR": (Stand("meteor", "nltk's METEOR as theirs, on words as our tokeniser parts them"),),
+    "ROUGE-L": (Stand("rouge-l", "nlg-eval's formula on words of our tokeniser; the authors' is py-rouge's"),),
+    "Greedy": (Stand("greedy-matching", models=VECTORS),),
+    "Average": (Stand("embedding-average", models=VECTORS),),
+    "Extrema": (Stand("vector-extrema[rule=max]", "the largest number of a dimension, as the authors'", VECTORS),),
+    "BERTScore-B": (Stand("bertscore", models=FIRST),),
     "BERTScore-R": (
         Stand("bertscore[encoder=encoder-roberta,layer=10]"),
-        Stand("bertscore[encoder=nup-trunk]", SECOND),
+        Stand("bertscore[encoder=nup-trunk]", models=SECOND),
     ),
-    "FBD-B": (Stand("fbd:released", FIRST),),
-    "FBD-R": (Stand("fbd:released[role=encoder-roberta]"), Stand("fbd:released[role=nup-trunk]", SECOND)),
-    "PRD-B": (Stand("prd:released", FIRST),),
-    "PRD-R": (Stand("prd:released[role=encoder-roberta]"), Stand("prd:released[role=nup-trunk]", SECOND)),
+    "FBD-B": (Stand("fbd:released", models=FIRST),),
+    "FBD-R": (Stand("fbd:released[role=encoder-roberta]"), Stand("fbd:released[role=nup-trunk]", models=SECOND)),
+    "PRD-B": (Stand("prd:released", models=FIRST),),
+    "PRD-R": (Stand("prd:released[role=encoder-roberta]"), Stand("prd:released[role=nup-trunk]", models=SECOND)),
 }
 OURS = shipped("fbd", "prd")
 # Fig. 2: the same distance by several readings of several encoders.
@@ -65,7 +65,7 @@ ENCODERS: Mapping[str, str] = {
 }
 ABSOLUTE = (
     "The paper prints absolute values, which hide a metric that orders systems the wrong way round; ours are absolute "
-    "under its headings, and signed beside them. n is the number of systems."
+    "under its headings, and signed beside them. Each is over the systems of a corpus, whose number is in Table 2."
 )
 ONE_DRAW = (
     "The released files of Daily(H) and Empathetic hold the same 150 contexts of DailyDialog, two real systems and nine"
@@ -162,9 +162,8 @@ def normality_cells(room: Room) -> dict[Key, Ours]:
                 "mean": mean, "std": math.sqrt(max(square - mean**2, 0.0)),
                 "mean W": row.w_mean, "mean p": row.p_mean, "share with p < .05": row.rejected,
             }  # fmt: skip
-            notes = (way.differs,) if way.differs else ()
             cells |= {
-                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=notes)
+                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=way.said(room))
                 for one, value in found.items()
             }
         return cells

@@ -36,7 +36,7 @@ UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=cau
 
 def rows_of(room: Room, metric: str, base: str) -> Stands:
     """What stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
-    asked = Stand(f"{metric}:released", "" if room.papers_models else TUNED + BEGINS.get(metric, ""))
+    asked = Stand(f"{metric}:released", models=TUNED + BEGINS.get(metric, ""))
     untuned = Stand(asked.request) if room.papers_models else Stand(base)
     tuned = Stand(f"{metric}:released[role=causal-lm-tuned]") if room.papers_models else asked
     return {"GPT-2 w/o Fine-tune": (untuned,), "GPT-2 w/ Fine-tune": (tuned,)}
@@ -83,8 +83,8 @@ def entropy_cells(room: Room) -> dict[Key, Ours]:
 def logic_cells(room: Room) -> dict[Key, Ours]:
     """Table 8: our classifier by the released rule; for WS also the predictions that the authors stored."""
     quality, name = "logical_consistency", "Logical self-consistency"
-    differs = "" if room.papers_models else "a small classifier of our own in place of RoBERTa-large"
-    stands = {name: (Stand("consistency:released", differs),), **shipped("consistency", "consistency:paper")}
+    differs = "a small classifier of our own in place of RoBERTa-large"
+    stands = {name: (Stand("consistency:released", models=differs),), **shipped("consistency", "consistency:paper")}
 
     def of(corpus: str) -> dict[Key, Ours]:
         cells = correlations(room, corpus, LOGIC[corpus], stands, qualities={quality: quality})

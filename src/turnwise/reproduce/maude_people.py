@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from turnwise.stats.correlation import spearman
 from turnwise.verbs.evaluate import evaluate
 from turnwise.verbs.metaevaluate import metaevaluate
 
+HEADS = "a network of the models in use, trained on other dialogues than the paper's"
 ON_ALL: Stands = {
-    "RUBER": (Stand("ruber[blend=unreferenced]"),),
-    "InferSent": (Stand("infersent"),),
-    "DistilBERT-NLI": (Stand("bert-nli"),),
-    "MAUDE": (Stand("maude"),),
+    "RUBER": (Stand("ruber[blend=unreferenced]", models=HEADS),),
+    "InferSent": (Stand("infersent", models=HEADS),),
+    "DistilBERT-NLI": (Stand("bert-nli", models=HEADS),),
+    "MAUDE": (Stand("maude", models=HEADS),),
 }
 OURS: Stands = {"nup (ours)": (Stand("nup"),)}
 # As Table 2 calls a quality, and as the logs do.
@@ -61,7 +63,8 @@ def human_cells(room: Room) -> dict[Key, Ours]:
         found = []
         for printed, quality in QUALITIES.items():
             key = Key("PersonaChat", "system", printed, name, "spearman")
-            cells[key] = _calibrated(judged, way.request, quality, room) if way else Ours(why_not=why)
+            ours = _calibrated(judged, way.request, quality, room) if way else Ours(why_not=why)
+            cells[key] = replace(ours, notes=way.said(room)) if way and ours.value is not None else ours
             found.append(cells[key].value)
         known = [value for value in found if value is not None]
         if way:

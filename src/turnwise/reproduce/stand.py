@@ -18,10 +18,15 @@ STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """One way to compute a metric, and what differs from the published one."""
+    """One way to compute a metric, and what differs from the published one; `models` unless these are the papers'."""
 
     request: str
     differs: str = ""
+    models: str = ""
+
+    def said(self, room: Room) -> tuple[str, ...]:
+        """What differs here, as footnotes."""
+        return tuple(filter(None, (self.differs, "" if room.papers_models else self.models)))
 
 
 Stands = Mapping[str, Sequence[Stand]]
@@ -64,11 +69,11 @@ def correlations(
             for printed, quality in named.items():
                 row = found.get((way.request, at, quality)) if way else None
                 for statistic in STATISTICS:
-                    cells[Key(corpus, at, printed, name, statistic)] = _ours(row, statistic, way, why, absolute)
+                    cells[Key(corpus, at, printed, name, statistic)] = _ours(room, row, statistic, way, why, absolute)
     return cells
 
 
-def _ours(row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str, absolute: bool) -> Ours:
+def _ours(room: Room, row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str, absolute: bool) -> Ours:
     if way is None:
         return Ours(why_not=why)
     if row is None:
@@ -77,8 +82,7 @@ def _ours(row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str
     if value is None:
         return Ours(how=way.request, n=row.n, why_not="scores or ratings do not vary")
     low, high = (row.spearman_low, row.spearman_high) if statistic == "spearman" and not absolute else (None, None)
-    notes = (way.differs,) if way.differs else ()
-    return Ours(abs(value) if absolute else value, low, high, row.n, way.request, notes=notes)
+    return Ours(abs(value) if absolute else value, low, high, row.n, way.request, notes=way.said(room))
 
 
 def shipped(*requests: str) -> dict[str, tuple[Stand, ...]]:

@@ -35,40 +35,41 @@ from turnwise.verbs.select import select
 
 EXAMPLES = "the texts of the paper's examples are not part of its release"
 VECTORS, ENCODER = "word vectors of the models in use", "the encoder of the models in use"
+BERT = "the models in use, not BERT"
 HEAD = "a small network on the encoder of the models in use"
 SUB_METRICS: Mapping[str, Stands] = {
     UNDERSTANDABLE: {
-        "Embedding Average": (Stand("embedding-average", VECTORS),),
-        "MLM-PPL": (Stand("mlm-ppl"),),
-        "BERTScore": (Stand("bertscore", ENCODER),),
-        "BERT-VUP": (Stand("vup"),),
+        "Embedding Average": (Stand("embedding-average", models=VECTORS),),
+        "MLM-PPL": (Stand("mlm-ppl", models=BERT),),
+        "BERTScore": (Stand("bertscore", models=ENCODER),),
+        "BERT-VUP": (Stand("vup", models=BERT),),
     },
     SENSIBLE: {
-        "Vector Extrema": (Stand("vector-extrema", VECTORS),),
-        "EN-PONE": (Stand("pone", HEAD),),
-        "BERT-RUBER": (Stand("bert-ruber", HEAD),),
-        "BERT-NUP": (Stand("nup"),),
+        "Vector Extrema": (Stand("vector-extrema", models=VECTORS),),
+        "EN-PONE": (Stand("pone", models=HEAD),),
+        "BERT-RUBER": (Stand("bert-ruber", models=HEAD),),
+        "BERT-NUP": (Stand("nup", models=BERT),),
     },
     SPECIFIC: {
-        "Embedding Average": (Stand("embedding-average", VECTORS),),
-        "MLM-NCE": (Stand("mlm-nce"),),
-        "MLM-SLOR": (Stand("mlm-slor"),),
-        "MLM-Likelihood": (Stand("mlm-likelihood"),),
+        "Embedding Average": (Stand("embedding-average", models=VECTORS),),
+        "MLM-NCE": (Stand("mlm-nce", models=BERT),),
+        "MLM-SLOR": (Stand("mlm-slor", models=BERT),),
+        "MLM-Likelihood": (Stand("mlm-likelihood", models=BERT),),
     },
 }
 WHOLE: Stands = {
     **{f"BLEU-{n}": (Stand(f"bleu-{n}"),) for n in (2, 3, 4)},
     "METEOR": (Stand("meteor"),),
     "ROUGE-L": (Stand("rouge-l"),),
-    "Embedding Average": (Stand("embedding-average", VECTORS),),
-    "Greedy Matching": (Stand("greedy-matching", VECTORS),),
-    "Vector Extrema": (Stand("vector-extrema", VECTORS),),
-    "BERTScore": (Stand("bertscore", ENCODER),),
-    "BERT-RUBER": (Stand("bert-ruber", HEAD),),
-    "EN-PONE": (Stand("pone", HEAD),),
-    "BERT-NUP": (Stand("nup"),),
-    "USL_S-A": (Stand(AVERAGE),),
-    "USL_S-H": (Stand(HIERARCHY),),
+    "Embedding Average": (Stand("embedding-average", models=VECTORS),),
+    "Greedy Matching": (Stand("greedy-matching", models=VECTORS),),
+    "Vector Extrema": (Stand("vector-extrema", models=VECTORS),),
+    "BERTScore": (Stand("bertscore", models=ENCODER),),
+    "BERT-RUBER": (Stand("bert-ruber", models=HEAD),),
+    "EN-PONE": (Stand("pone", models=HEAD),),
+    "BERT-NUP": (Stand("nup", models=BERT),),
+    "USL_S-A": (Stand(AVERAGE, models=BERT),),
+    "USL_S-H": (Stand(HIERARCHY, models=BERT),),
 }
 EMPATHIC = f"usl-h[{CONTEXT_ALONE},likability=empathy]"
 RIVALS: Stands = {
@@ -128,7 +129,7 @@ def whole_cells(room: Room) -> dict[Key, Ours]:
             alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
             note = "weights through a softmax, as Fig. 2 has them, of this corpus"
             for name, request in (("USL_S-A", "usl-a"), ("USL_S-H", "usl-h")):
-                stands[f"{name} + Weighted"] = (Stand(f"{request}[{CONTEXT_ALONE},alphas={alphas}]", note),)
+                stands[f"{name} + Weighted"] = (Stand(f"{request}[{CONTEXT_ALONE},alphas={alphas}]", note, BERT),)
         both = {OVERALL: OVERALL, COMPOSED: COMPOSED}
         cells = correlations(room, corpus, mapped(room, corpus), stands, qualities=both)
         cells |= {key: ours for key, ours in human_cells(room, corpus).items() if key.quality in both}
@@ -227,11 +228,11 @@ PAPER = Paper(
         FigureSpec("usl-h", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", rater_bars),
         FigureSpec("usl-h", "Fig. 3", "mean score by what people say: (understandable, sensible, specific)", "bars",
                    "group", "mean score", group_bars),
-        FigureSpec("usl-h", "Fig. 4", "one sub-metric in the place of which people stand", "bars",
+        FigureSpec("usl-h", "Fig. 4", "what if one sub-metric were as good as people?", "bars",
                    "taken from people", "Pearson with the overall rating", swap_bars),
     ),
     notes=("The paper's annotations are not public. Its tables are computed on ratings of others, each on 0 to 1. "
            f"{MAPPING}. Where the paper prints DailyDialog, ours is the first of these.",
            "The paper's dialogues come without facts, so USL-H and its rivals ask here about the context alone "
-           f"({CONTEXT_ALONE}); `usl-h` as shipped, which also reads what a speaker knows, is a row apart.",),
+           f"(`{CONTEXT_ALONE}`); `usl-h` as shipped, which also reads what a speaker knows, is a row apart.",),
 )  # fmt: skip
