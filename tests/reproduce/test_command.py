@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,11 +12,18 @@ import pytest
 import turnwise as tw
 from turnwise.cli import reproduce as command
 from turnwise.errors import TurnwiseError
+from turnwise.metrics.registry import entries, load_metric
 from turnwise.models.pack import Pack
+from turnwise.reproduce import leaderboard
 from turnwise.reproduce.cells import Table
 from turnwise.reproduce.published import COLLECTION, everything
 from turnwise.reproduce.room import Room, program_files
 from turnwise.reproduce.run import MODULES, Reproduced, papers, reproduce
+
+# The notes of these tables say it.
+SAID_ABOVE = {("holistic", "independence")}
+PEOPLE = {("usr", "1"), ("usr", "2"), ("holistic", "9"), ("fbd", "2")}
+WITHOUT_MODELS = {"F-1", "ROUGE-L", *(f"BLEU-{n}" for n in range(1, 5)), "Inter-Rater (mean)", "Inter-Rater (max)"}
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +57,75 @@ def test_every_published_number_is_there_with_ours_or_a_reason(out: Path) -> Non
     assert filled > len(printed) / 3
 
 
+def test_what_differs_is_said_at_every_number_that_differs(out: Path) -> None:
+    """Of USL-H's tables the page says it once for all: their data are others."""
+    for paper in ("usr", "maude", "holistic", "fbd"):
+        (found,) = json.loads((out / f"{paper}.json").read_text())["papers"]
+        for made in found["made"]:
+            # Agreement and means of miniature ratings are not the published ones, nor should they be.
+            if made["kind"] == "figure" or (paper, made["number"]) in PEOPLE | SAID_ABOVE:
+                continue
+            for cell in made["cells"]:
+                if cell["published"] and cell["ours"]["value"] is not None and not cell["notes"]:
+                    assert cell["ours"]["notes"] or cell["key"]["metric"] in WITHOUT_MODELS, cell
+
+
 def test_pages_are_written_in_every_form(out: Path) -> None:
     names = [paper.name for paper in papers(["all"])]
     assert len(names) == len(MODULES)
     for name in (*names, "index"):
         assert (out / f"{name}.md").read_text().startswith("# ")
+        assert "{" not in (out / f"{name}.md").read_text()
         assert (out / f"{name}.html").read_text().startswith("<!doctype html>")
+    counts = re.findall(r"<td>([\d,—]+)</td>", (out / "index.html").read_text())
+    assert counts == re.findall(r" ([\d,—]+) \|", (out / "index.md").read_text())
+    assert len(counts) == 3 * len(MODULES)
     page = (out / "usr.md").read_text()
     assert "| Understandable | " in page
     assert "not computable, because" in page
     assert (out / "figures" / "usr-fig-2.svg").read_text().startswith("<svg")
     for link in (out / "figures").glob("*.svg"):
         assert any(f"figures/{link.name}" in (out / f"{name}.md").read_text() for name in names)
+
+
+def test_two_footnotes_of_a_cell_do_not_read_as_one_number(out: Path) -> None:
+    for name in ("usr", "leaderboard"):
+        for form in ("md", "html"):
+            page = (out / f"{name}.{form}").read_text()
+            assert re.search(r"<sup>\d+, \d+</sup>", page), (name, form)
+            assert not re.search(r"</sup>\s*<sup>", page), (name, form)
+
+
+def test_every_page_leads_to_its_tables(out: Path) -> None:
+    page = (out / "usr.html").read_text()
+    linked = re.findall(r'href="#([^"]+)"', page)
+    assert len(linked) == 21
+    assert linked == re.findall(r'<h2 id="([^"]+)"', page)
+
+
+def test_boards_have_every_metric_of_turns_by_every_quality(out: Path, mini_data: Path) -> None:
+    (found,) = json.loads((out / "leaderboard.json").read_text())["papers"]
+    boards = {made["number"]: made["cells"] for made in found["made"] if made["kind"] == "table"}
+    assert {board.file for board in leaderboard.BOARDS.values()} == {
+        file.stem
+        for file in (mini_data / "human").glob("*.jsonl")
+        if '"ratings": {}' not in file.read_text() and not file.stem.startswith("fbd_")
+    }
+    for corpus in leaderboard.BOARDS:
+        keys = [(cell["key"]["metric"], cell["key"]["quality"]) for cell in boards[corpus]]
+        names = [name for name in entries() if load_metric(name).level == "turn"]
+        assert sorted({metric for metric, _ in keys}) == sorted(names)
+        assert len(keys) == len(set(keys)) == len(names) * len({quality for _, quality in keys})
+    reasons = {cell["key"]["metric"]: cell["ours"]["why_not"] for cell in boards["Holistic fluency"]}
+    assert "have no context" in reasons["usl-h"]
+    assert not reasons["length"]
+    (named,) = (
+        cell
+        for cell in boards["summary"]
+        if cell["key"]["corpus"] == "Holistic fluency" and cell["key"]["metric"] == "usl-h"
+    )
+    assert named["published"] == "0.81"
+    assert "have no context" in named["ours"]["why_not"]
 
 
 def test_logs_of_conversations_are_read_by_both_protocols(out: Path) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from turnwise.reproduce import leaderboard
 from turnwise.reproduce.cells import Cell, Figure, Ours, Paper, Table, TableSpec, from_record, to_record
 from turnwise.reproduce.grid import grid
 from turnwise.reproduce.lda import discriminant
 from turnwise.reproduce.leaderboard import BOARDS, COVERED, best_published
 from turnwise.reproduce.published import COLLECTION, Key, everything, of_table
+from turnwise.reproduce.room import PAPER_MODELS, Room
 from turnwise.reproduce.run import papers
+from turnwise.reproduce.stand import Stand
+from turnwise.verbs.metaevaluate import MetaRow
 
 KEY = Key("c", "turn", "q", "m", "spearman")
 
@@ -77,7 +82,8 @@ def test_footnotes_are_said_once_and_a_constant_heading_not_at_all() -> None:
     assert shown.footnotes == ["not computable, because there is no model"]
     first = shown.rows[0][1][0]
     assert first is not None
-    assert (first.ours, first.published, first.marks) == ("—", "0.50", (1,))
+    assert not shown.signs
+    assert (first.ours, first.published, first.marks) == ("—", "0.50", ("1",))
 
 
 def test_discriminants_are_those_of_scikit_learn() -> None:
@@ -92,3 +98,27 @@ def test_discriminants_are_those_of_scikit_learn() -> None:
     left, right = ours.project(points), theirs.transform(points)
     for column in range(2):
         assert abs(np.corrcoef(left[:, column], right[:, column])[0, 1]) > 0.98
+
+
+def test_a_mark_stands_at_its_cell_and_the_best_of_ours_is_read_the_right_way_round() -> None:
+    def row(metric: str, value: float, low: float) -> MetaRow:
+        return MetaRow("c", metric, "q", "turn", 9, value, value, value, low, 0.99, 0.1, 0.1)
+
+    best = best_published("GRADE ConvAI2", "coherence")
+    assert best is not None
+    above, below = (leaderboard._ours(row("nup", 0.7, low), best) for low in (best.value + 1e-6, best.value))
+    cells = (Cell(KEY, above, best.text), Cell(KEY._replace(metric="n"), below, best.text))
+    shown = grid(Table("leaderboard", "c", "t", ("metric",), ("quality",), cells))
+    assert [cell and cell.marks for _, (cell,) in shown.rows] == [("▲",), ()]
+    assert list(shown.signs) == ["▲"]
+    assert not shown.footnotes
+    rows = {name: row(name, value, 0.0) for name, value in (("mlm-ppl", 0.9), ("length", 0.8), ("nup", 0.3))}
+    chosen = leaderboard._best(rows)
+    assert chosen is not None
+    assert chosen.metric == "nup"
+
+
+def test_what_the_models_change_is_said_unless_they_are_the_papers(tmp_path: Path) -> None:
+    way = Stand("nup", "another rule", models="other models")
+    assert way.said(Room(tmp_path, tmp_path)) == ("another rule", "other models")
+    assert way.said(Room(tmp_path, tmp_path, models=PAPER_MODELS)) == ("another rule",)

@@ -6,20 +6,32 @@ from dataclasses import dataclass, field
 
 from turnwise.reproduce.cells import Cell, Table
 
+# The sign of a cell that beats what it stands beside.
+ABOVE = "▲"
 NAMES = {"corpus": "corpus", "level": "level", "quality": "quality", "metric": "metric", "statistic": "statistic"}
 
 
 @dataclass
 class Footnotes:
-    """Remarks, each said once and numbered in order of appearance."""
+    """Remarks, each said once and numbered in order of appearance; one that begins with a sign is marked by it."""
 
     texts: list[str] = field(default_factory=list)
+    signs: dict[str, str] = field(default_factory=dict)
 
-    def mark(self, text: str) -> int:
-        """The number of a remark."""
+    def mark(self, text: str) -> str:
+        """What stands at the cell for a remark.
+
+        >>> notes = Footnotes()
+        >>> [notes.mark(text) for text in ("one", f"{ABOVE} two", "three", "one")], notes.texts, notes.signs
+        (['1', '▲', '2', '1'], ['one', 'three'], {'▲': 'two'})
+        """
+        sign, _, rest = text.partition(" ")
+        if sign == ABOVE:
+            self.signs[sign] = rest
+            return sign
         if text not in self.texts:
             self.texts.append(text)
-        return self.texts.index(text) + 1
+        return str(self.texts.index(text) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ class Shown:
     interval: str
     published: str
     same: bool
-    marks: tuple[int, ...]
+    marks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class Grid:
     columns: list[str]
     rows: list[tuple[list[str], list[Shown | None]]]
     footnotes: list[str]
+    signs: dict[str, str]
 
 
 def grid(table: Table) -> Grid:
@@ -54,7 +67,7 @@ def grid(table: Table) -> Grid:
     told = [place for place in range(len(table.across)) if len({column[place] for column in columns}) > 1]
     headings = [" · ".join(filter(None, (column[place] for place in told))) or "value" for column in columns]
     rows = [(list(row), [cells.get(column) for column in columns]) for row, cells in places.items()]
-    return Grid([NAMES[name] for name in table.down], headings, rows, notes.texts)
+    return Grid([NAMES[name] for name in table.down], headings, rows, notes.texts, notes.signs)
 
 
 def _part(cell: Cell, names: tuple[str, ...]) -> tuple[str, ...]:

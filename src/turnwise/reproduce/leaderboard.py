@@ -9,7 +9,8 @@ from typing import Any
 
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
-from turnwise.reproduce.cells import Ours, Paper, TableSpec
+from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.grid import ABOVE
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
 from turnwise.reproduce.room import Room
 from turnwise.verbs.metaevaluate import MetaRow
@@ -18,8 +19,9 @@ NAME = "leaderboard"
 # The metric by which the whole is judged, named beforehand.
 NAMED = "usl-h"
 BEST_OURS = "best of ours"
+GROUPS = (NAMED, BEST_OURS, "best published")
 LENGTH = "length"
-ABOVE = "▲ the whole interval lies above the best published number"
+MARKED = f"{ABOVE} the whole interval lies above the best published number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,12 @@ BOARDS: Mapping[str, Board] = {
         "holistic_coherence", "context_coherence", (), "HolisticEval-DailyDialog", (("holistic", "DailyDialog"),)
     ),
     "Holistic fluency": Board("holistic_fluency", "fluency", (), "", (("holistic", "DailyDialog"),)),
-    "Holistic consistency": Board(
-        "holistic_logic_ws", "logical_consistency", (), "", (("holistic", "DailyDialog (WS)"),)
-    ),
+    **{
+        f"Holistic consistency {name}": Board(
+            f"holistic_logic_{name.lower()}", "logical_consistency", (), "", (("holistic", f"DailyDialog ({name})"),)
+        )
+        for name in ("WS", "CTG", "baseline")
+    },
     "Zhao DailyDialog": Board("zhao_dailydialog", "appropriateness", ("ground-truth",)),
     "Zhao PersonaChat": Board("zhao_personachat", "appropriateness", ("ground-truth",)),
 }
@@ -58,20 +63,29 @@ COVERED = tuple(name for name, board in BOARDS.items() if board.collection)
 PEOPLE = ("Inter-Rater", "Human")
 
 
-def metrics(room: Room) -> list[str]:
-    """Every metric of turns that the models in use can compute, in its recommended form."""
+def metrics() -> list[str]:
+    """Every metric of turns, in its recommended form."""
     known = {name: load_metric(name) for name in entries()}
     # Length points nowhere; it is there because a metric that it outdoes is no metric.
     turned = [name for name, one in known.items() if one.level == "turn" and one.higher_is_better is not None]
-    turned = [LENGTH, *turned]
-    return [name for name in turned if not room.lacking(name)]
+    return [LENGTH, *turned]
 
 
 def found(room: Room, corpus: str) -> dict[tuple[str, str], MetaRow]:
     """Correlations by metric and quality."""
     board = BOARDS[corpus]
-    rows = room.meta(room.corpus(board.file), metrics(room), board.exclude, "turn")
+    able = [name for name in metrics() if not room.lacking(name)]
+    rows = room.meta(room.corpus(board.file), able, board.exclude, "turn")
     return {(metric, quality): row for (metric, _, quality), row in rows.items()}
+
+
+def why_absent(room: Room, corpus: str, metric: str) -> str:
+    """Why a metric has no score of any row of a corpus."""
+    if why := room.lacking(metric):
+        return why
+    needs = {load_metric(metric).unmet_need(example) for example in room.examples(BOARDS[corpus].file)}
+    unmet = sorted(need for need in needs if need)
+    return f"the rows of {BOARDS[corpus].file} have {unmet[0]}" if unmet else "it has no score for any of these rows"
 
 
 def best_published(corpus: str, quality: str) -> Printed | None:
@@ -98,17 +112,27 @@ def better(row: MetaRow | None, best: Printed | None) -> bool:
 
 def board_cells(room: Room, corpus: str) -> dict[Key, Ours]:
     """One corpus: every metric by every quality, beside the best published number of that quality."""
+    rows = found(room, corpus)
+    best = {quality: best_published(corpus, quality) for quality in dict.fromkeys(quality for _, quality in rows)}
+    absent = {name: why_absent(room, corpus, name) for name in metrics() if name not in {metric for metric, _ in rows}}
     return {
-        Key(corpus, "turn", quality, metric, "spearman"): _ours(row, best_published(corpus, quality))
-        for (metric, quality), row in found(room, corpus).items()
+        Key(corpus, "turn", quality, metric, "spearman"): _ours(rows[metric, quality], printed)
+        if (metric, quality) in rows
+        else Ours(why_not=absent.get(metric, "no row has both this rating and a score"), beside=_text(printed))
+        for metric in metrics()
+        for quality, printed in best.items()
     }
 
 
+def _text(best: Printed | None) -> str:
+    return best.text if best else ""
+
+
 def _ours(row: MetaRow, best: Printed | None, *notes: str) -> Ours:
-    beside = best.text if best else ""
+    beside = _text(best)
     if row.spearman is None:
         return Ours(n=row.n, how=row.metric, why_not="scores do not vary", beside=beside)
-    said = [*notes, *([ABOVE] if better(row, best) else [])]
+    said = [*notes, *([MARKED] if better(row, best) else [])]
     ends = (row.spearman_low, row.spearman_high)
     return Ours(row.spearman, *ends, row.n, row.metric, notes=tuple(said), beside=beside)
 
@@ -123,22 +147,47 @@ def summary_cells(room: Room) -> dict[Key, Ours]:
         try:
             rows = {metric: row for (metric, quality), row in found(room, corpus).items() if quality == board.main}
         except TurnwiseError as problem:
-            cells[key] = cells[key._replace(metric=BEST_OURS)] = Ours(why_not=str(problem))
+            cells[key] = cells[key._replace(metric=BEST_OURS)] = Ours(why_not=str(problem), beside=_text(best))
             continue
         by_whom = f"published by {best.key.metric} ({_source(best)})" if best else "nobody printed one that we know of"
         named, top = rows.get(NAMED), _best(rows)
-        cells[key] = _ours(named, best, by_whom) if named else Ours(why_not=room.lacking(NAMED) or "it has no score")
-        if top is not None:
-            cells[key._replace(metric=BEST_OURS)] = _ours(top, best, f"ours by {top.metric}")
+        absent = Ours(why_not=why_absent(room, corpus, NAMED), notes=(by_whom,), beside=_text(best))
+        cells[key] = _ours(named, best, by_whom) if named else absent
+        cells[key._replace(metric=BEST_OURS)] = (
+            _ours(top, best, f"ours by {top.metric}")
+            if top
+            else Ours(why_not="no metric has a score", beside=_text(best))
+        )
         if corpus in COVERED and best and named and named.spearman is not None:
             reached.append(named.spearman >= best.value)
-    key = Key(f"of {len(reached)} corpora: at or above the best published", "turn", "", NAMED, "count")
+    key = Key(
+        f"of {len(reached)} corpora that DialEvalMetrics covers: at or above the best published",
+        "turn",
+        "",
+        NAMED,
+        "count",
+    )
     return cells | {key: Ours(float(sum(reached)), n=len(reached))}
 
 
 def _best(rows: Mapping[str, MetaRow]) -> MetaRow | None:
-    known = [row for metric, row in rows.items() if metric != LENGTH and row.spearman is not None]
+    """The best metric, apart from those that would have to be read the wrong way round."""
+    known = [row for metric, row in rows.items() if load_metric(metric).higher_is_better and row.spearman is not None]
     return max(known, key=lambda row: row.spearman or 0.0, default=None)
+
+
+def summary_bars(room: Room) -> list[dict[str, Any]]:
+    """The summary as a picture."""
+    rows: list[dict[str, Any]] = []
+    for key, ours in summary_cells(room).items():
+        if key.statistic != "spearman":
+            continue
+        values = {key.metric: ours.value} | ({GROUPS[-1]: float(ours.beside)} if ours.beside else {})
+        drawn = [{"x": key.corpus, "y": value, "group": name} for name, value in values.items() if value is not None]
+        rows += [row for row in drawn if row not in rows]
+    if not rows:
+        raise TurnwiseError("none of the rated corpora is among the data; see 'turnwise data list'")
+    return sorted(rows, key=lambda row: (list(BOARDS).index(row["x"]), GROUPS.index(row["group"])))
 
 
 def _source(best: Printed) -> str:
@@ -152,6 +201,7 @@ _SPECS: list[Any] = [
         notes=(f"{NAMED} was named beforehand; the best of ours is chosen after the fact, corpus by corpus, as the "
                "best published is.",),
     ),
+    FigureSpec(NAME, "chart", "the same as a picture", "bars", "corpus", "Spearman", summary_bars),
     *(
         TableSpec(NAME, corpus, f"every metric, {board.file}", partial(board_cells, corpus=corpus), across=("quality",))
         for corpus, board in BOARDS.items()
@@ -164,5 +214,9 @@ PAPER = Paper(
     notes=(
         "Spearman's rank correlation of single turns with people, references left out. “Best published” is the highest "
         "of the papers' own tables, sub-metrics included, and of the DialEvalMetrics collection's rerun.",
+        "Signs are those of the scores. Of `mlm-nce` and `mlm-ppl` lower is better: a number above zero says that "
+        "they order responses the wrong way round.",
+        "FBD's six corpora hold responses and ratings of USR, GRADE and Zhao once more. `fbd` and `prd` judge systems, "
+        "not turns, and are on FBD's page; `diversity` judges groups, whose ratings were not released.",
     ),
 )

@@ -39,11 +39,14 @@ def index_page(found: Sequence[Reproduced], about: str) -> str:
         "| page | published numbers | computed | the same |",
         "|---|---:|---:|---:|",
     ]
-    for one in found:
-        # The leaderboard repeats what others published, beside every metric of ours: nothing to count.
-        counts = " | ".join(f"{count:,}" if one.counts()[0] else "—" for count in one.counts())
-        lines.append(f"| [{one.paper.title}]({one.paper.name}.md) | {counts} |")
+    lines += [f"| [{one.paper.title}]({one.paper.name}.md) | {' | '.join(shown_counts(one))} |" for one in found]
     return "\n".join(lines) + "\n"
+
+
+def shown_counts(found: Reproduced) -> list[str]:
+    """The counts of a page. The leaderboard repeats what others published beside every metric: nothing to count."""
+    counts = found.counts()
+    return [f"{count:,}" if counts[0] else "—" for count in counts]
 
 
 def _block(made: Made) -> str:
@@ -57,6 +60,7 @@ def _table(table: Table) -> str:
     lines.append(_line([*shown.stub, *shown.columns]))
     lines.append("|" + "---|" * len(shown.stub) + "---:|" * len(shown.columns))
     lines += [_line([*names, *map(_cell, cells)]) for names, cells in shown.rows]
+    lines += ["", *(f"{sign} {text}" for sign, text in shown.signs.items())] if shown.signs else []
     lines += ["", *(f"{number}. {text}" for number, text in enumerate(shown.footnotes, 1))] if shown.footnotes else []
     return "\n".join(lines)
 
@@ -66,7 +70,7 @@ def _cell(cell: Shown | None) -> str:
         return ""
     ours = f"**{cell.ours}**" if cell.same else cell.ours
     both = f"{ours} {cell.interval}".strip() + (f" / {cell.published}" if cell.published else "")
-    return both + "".join(f" <sup>{mark}</sup>" for mark in cell.marks)
+    return both + (f" <sup>{', '.join(cell.marks)}</sup>" if cell.marks else "")
 
 
 def _figure(figure: Figure) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from turnwise.reproduce.cells import Figure, Made, Table, to_record
 from turnwise.reproduce.draw import chart
 from turnwise.reproduce.grid import grid
-from turnwise.reproduce.markdown import READING, counted, index_page, paper_page
+from turnwise.reproduce.markdown import READING, counted, index_page, paper_page, shown_counts
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.run import Reproduced, file_name, label
 
@@ -33,7 +33,7 @@ def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path
         ]
     if len(found) > 1:
         written.append(_write(out / "index.md", index_page(found, said)))
-        links = [(one.paper.name, one.paper.title) for one in found]
+        links = [(one.paper.name, one.paper.title, shown_counts(one)) for one in found]
         written.append(_write(out / "index.html", _render("Reproduced", [said], [], links)))
     return written
 
@@ -85,7 +85,12 @@ def _block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
     from turnwise.report.svg import inline_svg
 
     name = file_name(made)
-    block: dict[str, Any] = {"name": name, "title": f"{label(made)}: {made.title}", "notes": made.notes}
+    block: dict[str, Any] = {
+        "name": name,
+        "short": label(made),
+        "title": f"{label(made)}: {made.title}",
+        "notes": made.notes,
+    }
     block |= {"svg": "", "grid": None, "why_not": ""}
     if isinstance(made, Table):
         return block | {"grid": grid(made)}
@@ -95,7 +100,7 @@ def _block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
     return block | {"why_not": made.why_not or "there is nothing to draw"}
 
 
-def _render(title: str, lines: Sequence[str], blocks: Sequence[Any], links: Sequence[tuple[str, str]]) -> str:
+def _render(title: str, lines: Sequence[str], blocks: Sequence[Any], links: Sequence[Any]) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 

@@ -27,14 +27,14 @@ Told = Callable[[str], None]
 MOST = 2
 # The longest first, and what asks the models the same questions far apart, so that the second finds the answers.
 ORDER = ("usr", "maude", "fbd", "usl-h", "leaderboard", "holistic")
-BOARDS, SUMMARY = "leaderboard", "summary"
+BOARDS, SUMMARIES = "leaderboard", ("summary", "chart")
 LATE_BOARDS = ("USR", "Zhao")
 # What numbers of threads are read from: our own models', and those of the libraries below numpy.
 THREADS = ("TURNWISE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def pieces_of(specs: Sequence[Spec]) -> list[Piece]:
-    """Pieces of work: a paper's tables share much and stay together; each board is a piece, and the summary comes last.
+    """Pieces of work: a paper's tables share much and stay together; each board is a piece, and summaries come last.
 
     >>> from turnwise.reproduce.cells import TableSpec
     >>> some = [("leaderboard", "summary"), ("leaderboard", "Zhao"), ("leaderboard", "GRADE"), ("usr", "1")]
@@ -45,7 +45,7 @@ def pieces_of(specs: Sequence[Spec]) -> list[Piece]:
     for paper in ORDER:
         numbers = [spec.number for spec in specs if spec.paper == paper]
         if paper == BOARDS:
-            boards = [number for number in numbers if number != SUMMARY]
+            boards = [number for number in numbers if number not in SUMMARIES]
             found += [(paper, (one,)) for one in sorted(boards, key=lambda one: one.startswith(LATE_BOARDS))]
         elif numbers:
             found.append((paper, tuple(numbers)))
