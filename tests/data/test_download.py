@@ -14,6 +14,8 @@ from typing import ClassVar
 
 import pytest
 
+from turnwise.cli import data as cli
+from turnwise.data import registry
 from turnwise.data.download import download
 from turnwise.data.get import get_corpus
 from turnwise.data.registry import PublicCorpus, RemoteFile, find_corpus, public_corpora
@@ -138,6 +140,22 @@ def test_a_release_is_read_into_native_rows_and_an_archive_unpacked(server: str,
     assert (tmp_path / "see" / "logs" / "one.jsonl").read_text() == "{}"
     list(get_corpus(corpus, tmp_path))
     assert len(Served.asked) == 2
+
+
+def test_every_file_that_cannot_be_had_is_named_and_the_others_come(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Served.files["/b.bin"] = CONTENT
+    files = tuple(RemoteFile(f"{server}/{name}", f"raw/{name}") for name in ("a.bin", "b.bin", "c.bin"))
+    monkeypatch.setattr(registry, "public_corpora", lambda: {"mini": PublicCorpus("mini", "m", "none", "", files)})
+    with pytest.raises(TurnwiseError, match="1 of 1 corpora are not whole"):
+        cli.get(["mini"], tmp_path)
+    said = capsys.readouterr()
+    assert [name for name in ("a.bin", "b.bin", "c.bin") if f"put it at {tmp_path}/raw/{name}" in said.err] == [
+        "a.bin", "c.bin"
+    ]  # fmt: skip
+    assert said.out.startswith(f"{tmp_path}/raw/b.bin\tsha256 {DIGEST}")
+    assert (tmp_path / "raw" / "b.bin").read_bytes() == CONTENT
 
 
 def test_the_registry_says_what_is_unknown() -> None:

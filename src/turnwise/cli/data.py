@@ -42,20 +42,29 @@ def get(
 
     every = [corpus for corpus in public_corpora().values() if corpus.files]
     wanted = every if names == ["all"] else [find_corpus(name) for name in names]
+    alone = len(wanted) == 1 and len(wanted[0].files) <= 1
     failed: list[TurnwiseError] = []
+    incomplete = 0
     for corpus in wanted:
         show.note(f"{corpus.name}: licence: {corpus.licence}")
+        problems: list[TurnwiseError] = []
         try:
-            for got in get_corpus(corpus, out, _progress):
+            for got in get_corpus(corpus, out, _progress, problems.append):
                 made = f", read into {got.made}" if got.made else ""
                 checked = "checked" if got.checked else "no checksum is known to hold it against"
                 show.text(f"{got.path}\tsha256 {got.sha256} ({checked}){made}\n")
         except TurnwiseError as problem:
-            failed.append(problem)
-            if len(wanted) > 1:
-                show.note(f"error: {problem}")
+            problems.append(problem)
+        # Every file that has to be fetched by hand is named, not the first alone.
+        for one in () if alone else problems:
+            show.note(f"error: {one}")
+        failed += problems
+        incomplete += bool(problems)
     if failed:
-        raise failed[-1] if len(wanted) == 1 else TurnwiseError(f"{len(failed)} of {len(wanted)} corpora are missing")
+        many = (
+            f"{incomplete} of {len(wanted)} corpora are not whole; put what is named above in its place and ask again"
+        )
+        raise failed[0] if alone else TurnwiseError(many)
 
 
 def _progress(name: str) -> Callable[[int, int | None], None] | None:

@@ -27,15 +27,27 @@ class Got:
     made: Path | None
 
 
-def get_corpus(corpus: PublicCorpus, folder: Path, progress_of: ProgressOf = lambda _: None) -> Iterator[Got]:
-    """Fetch every file of a corpus that is not there yet."""
+def get_corpus(
+    corpus: PublicCorpus,
+    folder: Path,
+    progress_of: ProgressOf = lambda _: None,
+    missed: Callable[[TurnwiseError], None] | None = None,
+) -> Iterator[Got]:
+    """Fetch every file of a corpus that is not there yet; `missed` is told of one that cannot be had, if given."""
     if not corpus.files:
         where = f"fetch it by hand from {corpus.page}" if corpus.page else "nobody can fetch it"
         raise TurnwiseError(f"{corpus.name}: {corpus.what}; {where}")
     for file in corpus.files:
         path = folder / file.to
-        sha256 = download(file.url, path, file.sha256, progress_of(path.name))
-        yield Got(path, sha256, file.sha256 is not None, _made(file, path, folder))
+        try:
+            sha256 = download(file.url, path, file.sha256, progress_of(path.name))
+            got = Got(path, sha256, file.sha256 is not None, _made(file, path, folder))
+        except TurnwiseError as problem:
+            if missed is None:
+                raise
+            missed(problem)
+        else:
+            yield got
 
 
 def _made(file: RemoteFile, path: Path, folder: Path) -> Path | None:
