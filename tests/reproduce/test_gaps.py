@@ -14,6 +14,7 @@ from turnwise.reproduce.cells import Ours, Table, TableSpec, by_corpus
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.run import papers
+from turnwise.reproduce.whole import RATED, fault
 
 
 @pytest.fixture
@@ -67,6 +68,25 @@ def test_nothing_is_computed_from_what_is_left_of_a_damaged_corpus(data: Path, h
         room.corpus("usr_topicalchat")
     (key,) = (key for key in usr_people.mean_cells(room) if key.corpus == "Topical-Chat")
     assert key.metric == ""
+
+
+@pytest.mark.parametrize(("paper", "number"), [("usr", "regression"), ("usl-h", "6"), ("maude", "protocols")])
+def test_ratings_that_are_not_there_are_a_reason(data: Path, paper: str, number: str) -> None:
+    file = data / "human" / "usr_topicalchat.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    del rows[1]["ratings"]["Overall"]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = made(data, paper, number)
+    why = [*(cell.ours.why_not for cell in table.cells), *table.notes]
+    assert any("human/usr_topicalchat.jsonl:2: no rating of 'Overall'" in one for one in why)
+
+
+def test_what_ratings_every_corpus_must_have(data_dir: Path) -> None:
+    assert set(RATED) == {file.stem for file in (data_dir / "human").glob("*.jsonl")} - {
+        "holistic_diversity_ws",
+        "holistic_diversity_ctg",
+    }
+    assert not any(fault(file) for file in (data_dir / "human").glob("*.jsonl"))
 
 
 def test_damaged_files_of_the_authors_are_a_reason_in_their_own_rows(data: Path) -> None:

@@ -20,6 +20,7 @@ from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import load_models, offered_roles
+from turnwise.reproduce.whole import fault
 from turnwise.train.dialogues import Dialogue, read
 from turnwise.verbs.agree import AgreementRow, agreement
 from turnwise.verbs.evaluate import Result, evaluate
@@ -61,8 +62,8 @@ class Room:
         if not file.is_file():
             raise TurnwiseError(f"human/{name}.jsonl is not among the data; see 'turnwise data list'")
         # A number of what is left of a damaged corpus would pass for one of the corpus.
-        if fault := self.once(f"fault of {file}", lambda: _fault(file)):
-            raise TurnwiseError(fault)
+        if wrong := self.once(f"fault of {file}", lambda: fault(file)):
+            raise TurnwiseError(wrong)
         return file if self.limit is None else self._sample(file, self.limit)
 
     def published(self, name: str) -> Path:
@@ -214,13 +215,6 @@ def program_files(package: Path) -> list[Path]:
     left_out = {"packs", "__pycache__"}
     files = (file for file in package.rglob("*") if file.is_file())
     return sorted(file for file in files if not left_out.intersection(file.relative_to(package).parts))
-
-
-def _fault(file: Path) -> str:
-    """What is wrong with the first unreadable row of a corpus; empty if all are whole."""
-    rows = list(read_rows([file]))
-    found = next((f"{file.parent.name}/{file.name}:{row.line}: {row.error}" for row in rows if not row.example), "")
-    return found if rows else f"{file.parent.name}/{file.name}: no rows in it"
 
 
 def _rows_in(place: Path) -> list[MetaRow] | None:
