@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,43 @@ def test_a_command_may_end_after_each_answer(tmp_path: Path) -> None:
         bot.close()
 
 
+def test_a_command_that_ends_after_each_answer_has_not_failed(tmp_path: Path) -> None:
+    bot = CommandBot(
+        python_command("import sys\nprint(sys.stdin.readline().count('cats') and '\"once\"')", tmp_path), 10
+    )
+    try:
+        assert [bot.reply(PROMPT) for _ in range(6)] == ["once"] * 6
+    finally:
+        bot.close()
+
+
+def test_a_command_that_dies_of_a_prompt_has_failed(tmp_path: Path) -> None:
+    script = "import sys\nfor place, line in enumerate(sys.stdin):\n sys.exit(3) if place else print('1', flush=True)"
+    bot = CommandBot(python_command(script.replace("'1'", "'\"fine\"'"), tmp_path), 10)
+    try:
+        assert bot.reply(PROMPT) == "fine"
+        with pytest.raises(BotError, match="exit status 3"):
+            bot.reply(PROMPT)
+        assert bot.reply(PROMPT) == "fine"
+    finally:
+        bot.close()
+
+
+def test_a_line_too_many_is_nobodys_answer(tmp_path: Path) -> None:
+    script = ECHO + "    print(json.dumps({'response': 'by the way'}), flush=True)\n"
+    bot = CommandBot(python_command(script, tmp_path), 10)
+    try:
+        assert bot.reply(PROMPT) == CONTEXT[-1]
+        deadline = time.monotonic() + 5
+        while bot._lines.empty() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with pytest.raises(BotError, match=r"by the way.*without being asked"):
+            bot.reply(Prompt(("Hi!",)))
+        assert bot.reply(Prompt(("Hi!",))) == "Hi!"
+    finally:
+        bot.close()
+
+
 def test_a_command_that_hangs_is_ended_and_its_late_answer_lost(tmp_path: Path) -> None:
     script = "import sys,time\nfor line in sys.stdin:\n time.sleep(30)\n print('\"late\"', flush=True)"
     bot = CommandBot(python_command(script, tmp_path), 0.3)
@@ -151,6 +191,24 @@ def test_a_function_is_given_the_prompt() -> None:
         PythonBot(lambda _: 3, 1).reply(PROMPT)  # type: ignore[arg-type, return-value]
     with pytest.raises(BotError, match=r"within 0\.05 seconds"):
         PythonBot(lambda _: threading.Event().wait(5) and "", 0.05).reply(PROMPT)  # type: ignore[arg-type, return-value]
+
+
+def test_a_function_that_ends_the_program_has_failed_at_once() -> None:
+    def leave(_: object) -> str:
+        sys.exit("no licence")
+
+    with pytest.raises(BotError, match=r"^raised SystemExit: no licence"):
+        PythonBot(leave, 30).reply(PROMPT)
+
+
+@pytest.mark.parametrize("text", ["def f(:", "raise ValueError('no model here')", "import sys\nsys.exit(1)"])
+def test_a_module_that_fails_is_said_in_one_line(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_bot.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(TurnwiseError, match=r"--bot python:broken_bot:f: cannot be loaded \(\w+: ") as caught:
+        open_bot("python:broken_bot:f", [], BotOptions())
+    assert "\n" not in str(caught.value)
 
 
 def test_a_function_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +321,27 @@ def test_what_is_no_completion_is_a_failure(server: Server, content: str) -> Non
         HttpBot(address(server), "m", 5).reply(PROMPT)
 
 
+def test_an_answer_that_comes_drop_by_drop_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        enough = threading.Event()
+
+        def drip() -> None:
+            talking, _ = listening.accept()
+            with talking, suppress(OSError):
+                talking.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                while not enough.wait(0.05):
+                    talking.sendall(b" ")
+
+        threading.Thread(target=drip, daemon=True).start()
+        began = time.monotonic()
+        try:
+            with pytest.raises(BotError, match=r"^did not answer within 0\.5 seconds, at http"):
+                HttpBot(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", "m", 0.5).reply(PROMPT)
+        finally:
+            enough.set()
+        assert time.monotonic() - began < 5
+
+
 def test_nobody_there_is_a_failure() -> None:
     with pytest.raises(BotError):
         HttpBot("http://127.0.0.1:9/v1", "m", 2).reply(PROMPT)
@@ -358,6 +437,12 @@ def test_bots_by_name(toy_pack) -> None:
     )
 
 
+def test_no_more_is_written_than_the_model_has_room_for(toy_pack) -> None:
+    options = BotOptions(models=toy_pack.folder, cache="off")
+    with pytest.raises(TurnwiseError, match="option most=1000000: the model has room for"):
+        open_bot("lm[most=1000000]", [], options)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -368,6 +453,10 @@ def test_bots_by_name(toy_pack) -> None:
         ("tfidf", "no row with a context and a response"),
         ("lm[decoding=beam]", "choose one of greedy, top-k, nucleus"),
         ("lm[k=many]", "option k=many: write a number"),
+        ("lm[k=nan]", "option k=nan: write a whole number of at least 1"),
+        ("lm[most=0]", "option most=0: write a whole number of at least 1"),
+        ("lm[seed=-1]", "option seed=-1: write a whole number of at least 0"),
+        ("lm[temperature=inf]", "temperature=inf: write a number above 0"),
         ("https://example.org/v1", "--bot-model"),
         ("tfidf[corpus=/nowhere.jsonl]", "/nowhere.jsonl"),
     ],

@@ -67,14 +67,15 @@ def answer_in(text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
-        raise BotError(f"answered with {_shown(text)}, which is not JSON") from None
+        raise BotError(f"answered with {shown(text)}, which is not JSON") from None
     found = value.get("response") if isinstance(value, dict) else value
     if not isinstance(found, str):
-        raise BotError(f'answered with {_shown(text)}; write {{"response": "..."}}')
+        raise BotError(f'answered with {shown(text)}; write {{"response": "..."}}')
     return found
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """What a bot wrote, on one line and no longer than a message bears."""
     line = " ".join(text.split())
     return repr(line if len(line) <= 80 else f"{line[:80]}…")
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import IO
 
-from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt, answer_in
+from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt, answer_in, shown
 from turnwise.errors import TurnwiseError
 
 PATIENCE_AT_END = 2.0
@@ -38,22 +38,14 @@ class CommandBot:
 
     def reply(self, prompt: Prompt) -> str:
         """See `Bot`."""
-        process = self._running()
-        try:
-            if process.stdin is not None:
-                process.stdin.write(json.dumps(prompt.to_dict(), ensure_ascii=False) + "\n")
-                process.stdin.flush()
-            line = self._lines.get(timeout=self._timeout)
-        except queue.Empty:
-            # Its answer may still come, and must not be taken for that to the next prompt.
-            self.close()
-            raise BotError(f"did not answer within {self._timeout:g} seconds") from None
-        except OSError as problem:
-            self.close()
-            raise BotError(f"does not listen ({problem.strerror})") from None
+        process, fresh = self._running()
+        line = self._line_after(prompt, process)
+        if not line and not fresh and self._ended(process) == 0:
+            # It ended after its last answer, as it may, and nobody had noticed.
+            process, _ = self._running()
+            line = self._line_after(prompt, process)
         if not line:
-            status = self._ended(process)
-            raise BotError(f"ended without an answer (exit status {status})")
+            raise BotError(f"ended without an answer (exit status {self._ended(process)})")
         try:
             return answer_in(line)
         except BotError:
@@ -61,9 +53,34 @@ class CommandBot:
             self.close()
             raise
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _line_after(self, prompt: Prompt, process: subprocess.Popen[str]) -> str:
+        """What the command writes once it is told the prompt; nothing where it has ended."""
+        with suppress(queue.Empty):
+            unasked = self._lines.get_nowait()
+            if unasked:
+                # It would be taken for the answer to this prompt, and every later answer for that to the next one.
+                self.close()
+                raise BotError(f"wrote {shown(unasked)} without being asked; write one line for each prompt")
+            return ""
+        try:
+            if process.stdin is not None:
+                process.stdin.write(json.dumps(prompt.to_dict(), ensure_ascii=False) + "\n")
+                process.stdin.flush()
+            return self._lines.get(timeout=self._timeout)
+        except queue.Empty:
+            # Its answer may still come, and must not be taken for that to the next prompt.
+            self.close()
+            raise BotError(f"did not answer within {self._timeout:g} seconds") from None
+        except OSError as problem:
+            if self._ended(process) is not None:
+                return ""
+            self.close()
+            raise BotError(f"does not listen ({problem.strerror})") from None
+
+    def _running(self) -> tuple[subprocess.Popen[str], bool]:
+        """The process, and whether it was started just now."""
         if self._process is not None and self._process.poll() is None:
-            return self._process
+            return self._process, False
         self.close()
         try:
             process = subprocess.Popen(
@@ -74,7 +91,7 @@ class CommandBot:
         self._lines = queue.Queue()
         threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()
         self._process = process
-        return process
+        return process, True
 
     def _ended(self, process: subprocess.Popen[str]) -> int | None:
         with suppress(subprocess.TimeoutExpired):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,22 +57,25 @@ class HttpBot:
         request = urllib.request.Request(self._address, body, self._headers, method="POST")  # noqa: S310 - checked above
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                content = response.read(MOST_CHARACTERS + 1)
+                content = _read(response, self._timeout)
         except urllib.error.HTTPError as problem:
             raise self._refused(problem) from None
         except (OSError, HTTPException) as problem:
-            raise BotError(f"{self._address}: {_reason(problem)}") from None
+            raise BotError(f"{_reason(problem, self._timeout)}, at {self._address}") from None
         if len(content) > MOST_CHARACTERS:
             raise BotError(f"answered with more than {MOST_CHARACTERS:,} bytes")
         return content_of(content)
 
     def _refused(self, problem: urllib.error.HTTPError) -> Exception:
-        said = " ".join(problem.read(400).decode("utf-8", "replace").split())[:160]
-        line = f"{self._address} answered with status {problem.code}" + (f" ({said})" if said else "")
+        body = b""
+        with suppress(OSError, HTTPException):
+            body = problem.read(400)
+        said = " ".join(body.decode("utf-8", "replace").split())[:160]
+        line = f"answered with status {problem.code}" + (f" ({said})" if said else "")
         if problem.code not in PASSING:
-            return TurnwiseError(f"--bot: {line}; check the address, the model's name and the key")
+            return TurnwiseError(f"--bot: {self._address} {line}; check the address, the model's name and the key")
         wait = problem.headers.get("Retry-After", "")
-        return BotError(line, float(wait) if wait.isdigit() else None)
+        return BotError(f"{line}, at {self._address}", float(wait) if wait.isdigit() else None)
 
     def close(self) -> None:
         """See `Bot`; there is nothing to give back."""
@@ -106,7 +111,20 @@ def content_of(content: bytes) -> str:
     return text
 
 
-def _reason(problem: Exception) -> str:
+def _read(response: HTTPResponse, timeout: float) -> bytes:
+    """What an address answers. A time limit of sockets is for each piece alone, and pieces may come for ever."""
+    end = time.monotonic() + timeout
+    content = b""
+    while len(content) <= MOST_CHARACTERS and (piece := response.read1(1 << 16)):
+        content += piece
+        if time.monotonic() > end:
+            raise TimeoutError
+    return content
+
+
+def _reason(problem: Exception, timeout: float) -> str:
     if isinstance(problem, urllib.error.URLError):
         problem = problem.reason if isinstance(problem.reason, Exception) else problem
-    return "did not answer in time" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
+    if isinstance(problem, TimeoutError):
+        return f"did not answer within {timeout:g} seconds"
+    return f"could not be asked ({problem or type(problem).__name__})"

@@ -119,11 +119,14 @@ def _language_model(given: Mapping[str, str], options: BotOptions) -> Bot:
     from turnwise.bots.language_model import LanguageModelBot
     from turnwise.models.generate import MOST_TOKENS, Decoding
 
-    take = partial(_number, given)
+    take, whole = partial(_number, given), partial(_whole, given)
     method: Any = given.get("decoding", "nucleus")
-    decoding = Decoding(method, int(take("k", 50)), take("p", 0.9), take("temperature", 1.0))
-    most, seed = int(take("most", MOST_TOKENS)), int(take("seed", options.seed))
-    return LanguageModelBot(open_writer(options), decoding, seed, most)
+    decoding = Decoding(method, whole("k", 50), take("p", 0.9), take("temperature", 1.0))
+    most, seed = whole("most", MOST_TOKENS), whole("seed", options.seed, least=0)
+    writer = open_writer(options)
+    if writer.room is not None and most > writer.room:
+        raise ValueError(f"option most={most}: the model has room for {writer.room} tokens at most")
+    return LanguageModelBot(writer, decoding, seed, most)
 
 
 def open_writer(options: BotOptions) -> Writer:
@@ -143,3 +146,10 @@ def _number(given: Mapping[str, str], key: str, default: float) -> float:
         return float(given.get(key, default))
     except ValueError:
         raise ValueError(f"option {key}={given[key]}: write a number") from None
+
+
+def _whole(given: Mapping[str, str], key: str, default: int, least: int = 1) -> int:
+    number = _number(given, key, default)
+    if not (number.is_integer() and number >= least):
+        raise ValueError(f"option {key}={given[key]}: write a whole number of at least {least}")
+    return int(number)

@@ -29,18 +29,18 @@ class PythonBot:
         def call() -> None:
             try:
                 outcome.append(self._function(prompt.to_dict()))
-            except Exception as problem:
-                outcome.append(BotError(f"{self.name} raised {type(problem).__name__}: {problem}"))
+            except (Exception, SystemExit) as problem:
+                outcome.append(BotError(f"raised {type(problem).__name__}: {problem}"))
 
         thread = threading.Thread(target=call, daemon=True)
         thread.start()
         thread.join(self._timeout)
         if not outcome:
-            raise BotError(f"{self.name} did not answer within {self._timeout:g} seconds")
+            raise BotError(f"did not answer within {self._timeout:g} seconds")
         if isinstance(outcome[0], BotError):
             raise outcome[0]
         if not isinstance(outcome[0], str):
-            raise BotError(f"{self.name} returned {type(outcome[0]).__name__}; return the answer as a string")
+            raise BotError(f"returned {type(outcome[0]).__name__}; return the answer as a string")
         return outcome[0]
 
     def close(self) -> None:
@@ -57,8 +57,9 @@ def load_function(where: str) -> Function:
         sys.path.insert(0, folder)
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as problem:
-        raise TurnwiseError(f"--bot python:{where}: cannot be loaded ({problem})") from None
+    except (Exception, SystemExit) as problem:
+        # A module is somebody's own program, and may fail in any way.
+        raise TurnwiseError(f"--bot python:{where}: cannot be loaded ({type(problem).__name__}: {problem})") from None
     if not callable(found):
         raise TurnwiseError(f"--bot python:{where}: {name} is a {type(found).__name__}, not a function")
     function: Function = found

@@ -41,7 +41,7 @@ class Decoding:
             raise ValueError(f"k={self.k}: write a whole number of at least 1")
         if not 0 < self.p <= 1:
             raise ValueError(f"p={self.p:g}: write a number above 0, at most 1")
-        if not self.temperature > 0:
+        if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature={self.temperature:g}: write a number above 0")
 
     def chances(self, logits: Floats | Doubles) -> Doubles:
@@ -102,6 +102,12 @@ class Writer:
         names = self._model.tokens.tokenizer.get_vocab()
         ends = {index for name, index in names.items() if any(mark in name for mark in NEWLINES)}
         return np.array(sorted(ends | self._model.tokens.special), dtype=np.int64)
+
+    @property
+    def room(self) -> int | None:
+        """How many tokens may be written at most, with no more to read than where a text begins; None if any number."""
+        limit = self._model.tokens.limit
+        return None if limit is None else limit - 1
 
     def _prompt(self, text: str, most: int) -> NDArray[np.int64]:
         ids = self._model.tokens.plain(text).ids
