@@ -347,11 +347,26 @@ def test_a_bot_that_is_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_bot_that_answers_nothing_ends_in_one_line(tmp_path: Path) -> None:
     nowhere: dict[str, Any] = {"bot": "http://127.0.0.1:9/v1", "bot_model": "m", "retries": 0, "limit": 1}
-    with pytest.raises(TurnwiseError, match=r"none of \d prompts was answered; the first failure: q0/0: m http"):
+    why = r"none of \d prompts was answered; the first failure: q0/0: m could not be asked .*, at http"
+    with pytest.raises(TurnwiseError, match=why):
         augment(ROWS, out=tmp_path / "a.jsonl", variants=1, **nowhere)
     silent = [{"id": "x", "response": "nothing before it"}]
     with pytest.raises(TurnwiseError, match="there is nothing to ask; rows without a context"):
         augment(silent, bot=Scripted(), out=tmp_path / "b.jsonl")
+
+
+def test_what_a_bot_may_find_does_not_depend_on_how_much_it_is_asked(tmp_path: Path) -> None:
+    rows = [*ROWS, {"id": "q9", "context": ["A small car?"], "response": "As small as my sister."}]
+    options: dict[str, Any] = {"bot": "tfidf", "purpose": "diversity", "metrics": ["length"]}
+    few = augment(rows, out=tmp_path / "few.jsonl", limit=1, **options).rows
+    assert few == augment(rows, out=tmp_path / "all.jsonl", **options).rows[: len(few)]
+
+
+def test_a_file_of_which_nothing_can_be_used_says_why(tmp_path: Path) -> None:
+    file = tmp_path / "chats.jsonl"
+    file.write_text('{"turns": [{"text": "hi"}]}\n')
+    with pytest.raises(TurnwiseError, match=r"nothing to ask; no row can be used; the first: .*jsonl:1: response: mis"):
+        augment(file)
 
 
 def test_answers_need_a_place(tmp_path: Path) -> None:

@@ -85,6 +85,16 @@ def test_one_answer_is_too_few() -> None:
         perturb([{"context": ["hi"], "response": "hello"}], "length")
 
 
+def test_rows_that_cannot_be_read_are_named(full_pack: Path, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "chats.jsonl"
+    file.write_text('{"turns": [{"text": "hi"}]}\n')
+    why = "; the first problem: .*chats.jsonl:1: response: missing"
+    with pytest.raises(TurnwiseError, match=f"too few to be perturbed; give more{why}"):
+        perturb(file, "length")
+    with pytest.raises(TurnwiseError, match=f"nothing to test{why}"):
+        normality(file, models=full_pack)
+
+
 def test_the_command(rows: Rows, tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -87,6 +87,8 @@ def augment(
     if out is not None:
         check_targets(source, files=[Path(out)])
     examples, problems = _examples(source, corpus, mapping, strict=strict)
+    # What a bot that looks things up may find does not depend on how many contexts it is asked about.
+    every = examples
     examples = examples if limit is None else _first_contexts(examples, limit)
     asking = Asking(method, variants, sense, style, seed, models, device, cache)
     if bot is None:
@@ -105,7 +107,7 @@ def augment(
         raise TurnwiseError("--bot: answers must be kept somewhere; give --out FILE.jsonl")
     wanted = purpose or "both"
     options = BotOptions(timeout, bot_model, bot_key, models, device, cache, seed)
-    opened = open_bot(bot, examples, options)
+    opened = open_bot(bot, every, options)
     try:
         ledger = Ledger(Path(out), system or opened.name, mark_of(bot, options))
     except TurnwiseError:
@@ -172,7 +174,8 @@ def _examples(
         else:
             problems.append(describe(row))
     if not examples:
-        raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; no row can be used")
+        why = f"no row can be used; the first: {problems[0]}" if problems else "there are no rows"
+        raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {why}")
     return examples, problems
 
 

@@ -71,7 +71,7 @@ def normality(
     # Pairs are tested as often as they occur; but a reference is no more of them for being given with every system.
     sets = {REFERENCES: reduce(or_, real.values(), Counter[Request]()), **said}
     if not sets[REFERENCES]:
-        raise TurnwiseError("no row has both a context and references; there is nothing to test")
+        raise TurnwiseError(f"no row has both a context and references; there is nothing to test{problems.first()}")
     answers = asker(models, device, cache)({request: None for requests in sets.values() for request in requests})
     small = [name for name, requests in sets.items() if len(requests) < FEWEST]
     notes = [f"left out, for fewer than {FEWEST} different vectors: {', '.join(small)}"] if small else []

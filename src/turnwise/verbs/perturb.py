@@ -89,7 +89,8 @@ def perturb(
     problems = Problems(strict=strict)
     answers = _answers(rows_of(source, corpus=corpus, mapping=mapping), problems)
     if len(answers) < 2:
-        raise TurnwiseError(f"{name_of(source)}: {len(answers)} answers are too few to be perturbed; give more")
+        few = f"{len(answers)} answers are too few to be perturbed; give more"
+        raise TurnwiseError(f"{name_of(source)}: {few}{problems.first()}")
     notes = []
     if len(answers) > sample:
         notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with --sample")

@@ -50,6 +50,10 @@ class Problems:
         """What is said of rows that could not be read."""
         return [line for _, line in self.bad]
 
+    def first(self) -> str:
+        """The first row that could not be read, as the end of a line that says what cannot be done."""
+        return f"; the first problem: {self.bad[0][1]}" if self.bad else ""
+
     def see_row(self, row: Row, number: int = 0) -> None:
         """Note a row that could not be read."""
         self.rows += 1
