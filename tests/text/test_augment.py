@@ -74,6 +74,8 @@ def test_every_word_of_anything_has_a_tag(text: str) -> None:
         ("we met in london", 3, "NNP"),
         ("There is tea", 0, "EX"),
         ("Put it there", 2, "RB"),
+        ("They came and passed it", 3, "VBD"),
+        ("They came , passed it", 3, "VBD"),
     ],
 )
 def test_words_that_may_be_several_things(text: str, place: int, penn: str) -> None:
@@ -222,6 +224,21 @@ def test_grammar_and_names_are_left_alone() -> None:
     exchanged = "I have to go to London, and you can't be there."
     assert slots(exchanged) == []
     assert paraphrases(exchanged) == []
+
+
+def test_a_name_of_several_words_is_left_alone() -> None:
+    assert [slot.start for slot in slots("New York is bigger than Big Ben.")] == [12]
+
+
+def test_what_shouts_goes_on_shouting() -> None:
+    said = {paraphrase.kind: paraphrase.text for paraphrase in paraphrases("SHE BOUGHT A CAR")}
+    assert (said["verbs"], said["nouns"]) == ("SHE PURCHASED A CAR", "SHE BOUGHT AN AUTO")
+
+
+@pytest.mark.parametrize("text", ["It is bigger.", "It is the best.", "my older brother", "He ran faster."])
+def test_what_is_compared_is_compared_once(text: str) -> None:
+    words = {word for slot in slots(text) for word in slot.candidates}
+    assert not [word for word in words if re.search(r"(?:er|st)(?:er|est)$|^(?:more|most) \w+(?:er|est)$", word)]
 
 
 def test_the_seed_decides_what_is_drawn() -> None:

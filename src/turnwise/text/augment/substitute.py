@@ -38,6 +38,8 @@ _KIND_OF: Mapping[str, tuple[Kind, Pos]] = {
 }
 # Verbs that are mostly grammar: a synonym of "get" hardly ever fits where "get" stands.
 _LIGHT = frozenset({"be", "have", "do", "let", "get", "go"})
+_MODIFIERS: tuple[Pos, ...] = ("a", "r")
+_COMPARING = frozenset({"JJR", "JJS", "RBR", "RBS"})
 _PLAIN = re.compile(r"[a-z]+(?:[ -][a-z]+){0,2}")
 # Words that are spoken with a vowel first: not "one", "union" and "euro", but "hour", and "un-" before a consonant.
 _SPOKEN_VOWEL = re.compile(r"(?!one\b|once\b|uni[^m]|eu|u[bst][aeiu])[aeiou]|hour|honest|honou?r", re.IGNORECASE)
@@ -70,13 +72,17 @@ def slots(text: str, style: Style = "repaired") -> list[Slot]:
     """
     tokens = list(TOKEN.finditer(text))
     tags = tag([match[0] for match in tokens])
+    # Of a text that shouts, everything is in capitals.
+    case = str.upper if text.isupper() else str
     found = []
-    for match, penn in zip(tokens, tags, strict=True):
-        if penn == "NNP" or penn[:2] not in _KIND_OF:
+    for match, penn, after in zip(tokens, tags, [*tags, ""][1:], strict=True):
+        # What is written large right before a name belongs to it: "New York".
+        name = penn == "NNP" or (after == "NNP" and match[0][0].isupper())
+        if name or penn[:2] not in _KIND_OF:
             continue
         kind, pos = _KIND_OF[penn[:2]]
         words = _repaired(match[0], penn, pos) if style == "repaired" else _released(match[0], pos)
-        candidates = tuple(dict.fromkeys(words))
+        candidates = tuple(dict.fromkeys(map(case, words)))
         if candidates:
             found.append(Slot(match.start(), match.end(), kind, candidates))
     return found
@@ -101,10 +107,17 @@ def _repaired(word: str, penn: str, pos: Pos) -> Iterable[str]:
         for synset in synsets(base, pos)[:MOST_SENSES]:
             for name in synset:
                 plain = name.replace("_", " ")
-                if base not in plain.split(" ") and _PLAIN.fullmatch(plain):
+                if base not in plain.split(" ") and _PLAIN.fullmatch(plain) and not _is_compared(plain, penn):
                     form = inflect(plain, penn)
                     if form != lower:
                         yield form.capitalize() if word[0].isupper() else form
+
+
+def _is_compared(name: str, penn: str) -> bool:
+    """Whether a comparative is asked of what WordNet lists as one already: "larger" and "elder" have no other."""
+    if penn not in _COMPARING:
+        return False
+    return name == "elder" or any(base != name for pos in _MODIFIERS for base in base_forms(name, pos))
 
 
 def substituted(text: str, chosen: Iterable[tuple[Slot, str]]) -> str:
@@ -128,6 +141,8 @@ def substituted(text: str, chosen: Iterable[tuple[Slot, str]]) -> str:
 
 def _article(given: str, word: str) -> str:
     wanted = "an" if _SPOKEN_VOWEL.match(word) else "a"
+    if given[0].isupper() and word.isupper() and len(word) > 1:
+        return wanted.upper()
     return wanted.capitalize() if given[0].isupper() else wanted
 
 

@@ -51,7 +51,8 @@ _AFTER: Mapping[str, Mapping[str, float]] = {
     "base": {"noun": 3, "adj": 1.5, "adv": 2, "base": 0.2, "third": 0.1, "past": 0.1, "participle": 0.3, "prep": 1.5},
     "adv": {"adj": 4, "base": 3, "past": 3, "third": 2, "participle": 2, "gerund": 2, "noun": 0.4, "prep": 1.5},
     "wh": {"base": 0.5, "third": 2, "past": 2, "noun": 1, "adj": 1.5},
-    "and": {"uh": 0.3},
+    "and": {"uh": 0.3, "participle": 0.7},
+    "mark": {"participle": 0.7},
     "uh": {"uh": 2, "past": 0.3, "third": 0.3},
 }  # fmt: skip
 for _verb in ("third", "past", "participle", "gerund"):
