@@ -369,6 +369,16 @@ def test_a_file_of_which_nothing_can_be_used_says_why(tmp_path: Path) -> None:
         augment(file)
 
 
+def test_results_say_where_each_answer_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "a.jsonl"
+    made = augment(ROWS, bot=Scripted(), out=out, metrics=["length", "f1"], limit=2)
+    assert made.result is not None
+    kept = read(out)
+    assert {item.row.file for item in made.result.judged} == {str(out)}
+    assert all(kept[item.row.line - 1]["id"] == item.row.id for item in made.result.judged)
+    assert made.result.problems[0].startswith(f"{out}:1: no references")
+
+
 def test_answers_need_a_place(tmp_path: Path) -> None:
     with pytest.raises(TurnwiseError, match="--out"):
         augment(ROWS, bot=Scripted())

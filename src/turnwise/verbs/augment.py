@@ -131,6 +131,7 @@ def augment(
     result, notes = score_answers(
         driver.rows,
         metrics,
+        ledger,
         purpose=wanted,
         unrelated=method == "baseline",
         seed=seed,

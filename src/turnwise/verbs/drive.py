@@ -13,6 +13,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.local import Judged
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
+from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import offered_roles
@@ -164,6 +165,7 @@ class Driver:
 def score_answers(
     rows: Sequence[dict[str, Any]],
     metrics: Sequence[str] | None,
+    ledger: Ledger,
     *,
     purpose: str,
     unrelated: bool,
@@ -186,8 +188,25 @@ def score_answers(
     for purpose, requests in purposes.items():
         chosen = [row for row in rows if unrelated or row.get("purpose") == purpose]
         if requests and chosen:
-            results.append(evaluate(chosen, requests, seed=seed, models=models, device=device, cache=cache))
+            result = evaluate(chosen, requests, seed=seed, models=models, device=device, cache=cache)
+            results.append(_in_file(result, chosen, ledger))
     return _together(results, seed=seed), notes
+
+
+def _in_file(result: Result, rows: Sequence[dict[str, Any]], ledger: Ledger) -> Result:
+    """A result of rows that were handed over, with the place in the ledger where a reader finds each of them."""
+    lines = {id_: number for number, id_ in enumerate(ledger.rows, start=1)}
+    places = {f"{PYTHON.file}:{n}:": f"{ledger.path}:{lines[row['id']]}:" for n, row in enumerate(rows, start=1)}
+
+    def located(line: str) -> str:
+        place, space, rest = line.partition(" ")
+        return places.get(place, place) + space + rest
+
+    judged = [
+        replace(item, row=replace(item.row, file=str(ledger.path), line=lines.get(item.row.id, item.row.line)))
+        for item in result.judged
+    ]
+    return replace(result, judged=judged, problems=[located(line) for line in result.problems])
 
 
 def _together(results: Sequence[Result], *, seed: int) -> Result | None:
