@@ -103,6 +103,15 @@ def test_beams_are_different_texts_in_order(model) -> None:
     assert beams == Writer(model).beams(PROMPT, 4, most=8)
 
 
+def test_beams_do_not_go_round(model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "_text", lambda _, ids: " ".join(map(str, ids)))
+    said = [beam.text.split() for beam in Writer(model).beams(PROMPT, 3, most=40)]
+    assert max(map(len, said)) > 8
+    for ids in said:
+        runs = list(zip(ids, ids[1:], ids[2:], ids[3:], strict=False))
+        assert len(runs) == len(set(runs))
+
+
 def test_a_seed_decides_what_is_drawn(model) -> None:
     writer, nucleus = Writer(model), Decoding("nucleus", p=0.95)
     drawn = [writer.sample(PROMPT, nucleus, np.random.default_rng(seed), most=8).text for seed in (1, 1, 2, 3)]

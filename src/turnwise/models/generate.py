@@ -23,6 +23,8 @@ Doubles = NDArray[np.float64]
 # A turn ends at a new line, however the tokenizer spells it.
 NEWLINES = ("\n", "Ċ")
 MOST_TOKENS = 40
+# Runs of tokens up to this length may come again within a beam.
+LONGEST_REPEAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +184,18 @@ class Writer:
         return found
 
     def beams(self, text: str, count: int, most: int = MOST_TOKENS) -> list[Written]:
-        """The best continuations, likeliest average token first; fewer where the search finds no more."""
+        """The best continuations, likeliest average token first; fewer where the search finds no more.
+
+        None says the same four tokens twice: what has begun to go round only gets likelier with every round.
+        """
         logits, past = self._network.advance(self._prompt(text, most), None)
         beams: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
         ends, done = set(self._ends.tolist()), list[Written]()
         for step in range(most):
             scores = log_softmax(self._scores(logits, first=step == 0))
             totals = scores + np.array([total for _, total in beams])[:, None]
+            for place, (ids, _) in enumerate(beams):
+                totals[place, _said_before(ids)] = -np.inf
             # Each beam may end in one way only that matters, so twice as many candidates leave enough that go on.
             alive: list[tuple[int, int, float]] = []
             for place in _highest(totals, 2 * count):
@@ -209,6 +216,15 @@ class Writer:
                 logits, past = self._network.advance(np.array([[token] for _, token, _ in alive], dtype=np.int64), past)
         unfinished = [Written(self._text(ids), total, most) for ids, total in beams]
         return _best([*done, *unfinished], count)
+
+
+def _said_before(ids: tuple[int, ...], run: int = LONGEST_REPEAT) -> list[int]:
+    """The tokens that would repeat a longer run of tokens than may be repeated.
+
+    >>> _said_before((1, 2, 3, 9, 7, 1, 2, 3)), _said_before((1, 2, 3))
+    ([9], [])
+    """
+    return [ids[end] for end in range(run, len(ids)) if ids[end - run : end] == ids[-run:]]
 
 
 def _highest(totals: Doubles, count: int) -> list[int]:
