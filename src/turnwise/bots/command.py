@@ -15,6 +15,8 @@ from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt, answer_in, sho
 from turnwise.errors import TurnwiseError
 
 PATIENCE_AT_END = 2.0
+# So long a line may take that was written together with an answer.
+AFTERTHOUGHT = 0.02
 
 
 class CommandBot:
@@ -56,7 +58,7 @@ class CommandBot:
     def _line_after(self, prompt: Prompt, process: subprocess.Popen[str]) -> str:
         """What the command writes once it is told the prompt; nothing where it has ended."""
         with suppress(queue.Empty):
-            unasked = self._lines.get_nowait()
+            unasked = self._lines.get(timeout=AFTERTHOUGHT)
             if unasked:
                 # It would be taken for the answer to this prompt, and every later answer for that to the next one.
                 self.close()
