@@ -175,6 +175,23 @@ def test_the_list_of_metrics_says_what_models_can_answer(tmp_path: Path) -> None
     assert "lacks" not in document("list", "metrics")["metrics"][0], "only where models were named"
 
 
+def test_the_list_of_metrics_names_the_form_that_models_can_answer(tmp_path: Path) -> None:
+    for name, architecture in {
+        "nup": "SequenceClassification",
+        "vup": "SequenceClassification",
+        "lm": "MaskedLM",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    rows = {row["name"]: row for row in document("list", "metrics", "--models", tmp_path)["metrics"]}
+    assert rows["usl-h"]["lacks"] == "dr-f"
+    assert rows["usl-h"]["instead"] == "usl-h[sensible=nup]"
+    assert rows["nup"]["instead"] == rows["usr"]["instead"] == ""
+    listed = turnwise("list", "metrics", "--models", tmp_path)
+    able = sum(not row["lacks"] or bool(row["instead"]) for row in rows.values())
+    assert f"{able} of {len(rows)} metrics can be computed" in listed.stderr
+
+
 def test_every_command_is_summed_up_in_full() -> None:
     lines = turnwise("--help").stdout.partition("Commands:")[2].strip().splitlines()
     assert not [line for line in lines if line.rstrip().endswith("...")]

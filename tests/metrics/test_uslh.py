@@ -18,7 +18,7 @@ import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.normalise import clamp, load_constants
-from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.registry import expand, lesser_form, load_metric, signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
 from turnwise.models.export.build import build_pack
 from turnwise.models.protocols import Classify, Window
@@ -264,6 +264,19 @@ def test_models_that_know_no_facts_have_a_form_of_their_own(checkpoints: dict[st
     row = {"context": ["a"], "response": "b", "facts": ["c"]}
     judged = tw.evaluate([row], "usl-h+", models=own, cache="off").judged[0]
     assert judged.scores["usl-h[sensible=nup]"].value is not None
+
+
+def test_a_form_that_asks_less_is_named_only_where_it_can_be_answered() -> None:
+    def form(request: str, roles: frozenset[str]) -> str | None:
+        return lesser_form(load_metric(request), roles)
+
+    assert form("usl-a[likability=empathy]", ROLES | {"emotion"}) == "usl-a[likability=empathy,sensible=nup]"
+    assert form("usl-h", ROLES | {"dr-f"}) is None, "nothing is lacking"
+    assert form("usl-h", ROLES - {"vup"}) is form("usl-h", ROLES - {"masked-lm"} | {"dr-f"}) is None
+    for already in ("usl-h[sensible=nup]", "usl-h:released"):
+        assert form(already, ROLES - {"vup"}) is None
+    with pytest.raises(TurnwiseError, match=r"^--models paper: 'vup' was bert-base-uncased fine-tuned on dialogues"):
+        tw.evaluate([{"context": ["a"], "response": "b"}], "usl-h", models="paper", cache="off")
 
 
 @pytest.mark.parametrize(

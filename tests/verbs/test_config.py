@@ -133,6 +133,9 @@ def test_a_composite_needs_the_models_of_its_parts(two_systems: list[dict[str, A
     offered = frozenset({"vup", "emotion", "dr-f"})
     with pytest.raises(tw.TurnwiseError, match=r"^mine needs models that are not there: nup; give --models$"):
         choose_metrics("length", frozenset({"context"}), offered, metric)
+    form = r"or write usl-h\[likability=empathy,sensible=nup\] for usl-h\[likability=empathy\] in the configuration$"
+    with pytest.raises(tw.TurnwiseError, match=rf"^mine needs models that are not there: dr-f; give --models, {form}"):
+        choose_metrics("mine", frozenset(), frozenset({"vup", "nup", "emotion"}), metric)
     assert list(choose_metrics("mine", frozenset(), metric.roles, metric)) == ["mine"]
 
 

@@ -223,6 +223,17 @@ def test_metrics_of_a_group_that_are_left_out_are_named_and_so_are_misspelt_fiel
     assert "did you mean 'context'" in second
 
 
+def test_metrics_of_a_group_that_the_models_cannot_answer_are_named() -> None:
+    row, roles = Row("1", "chats.jsonl", 1, Example("hello", ("hi",))), frozenset({"vup", "nup", "masked-lm"})
+    said = remarks([row], "default,usl-h+", frozenset({"context"}), roles, more_to_come=False)
+    assert said == [
+        "left out of default: usr, maude, coherence, fluency; the models have none for causal-lm, dr-f, maude",
+        "left out of usl-h+: usr-dr-c; the models have none for dr-f",
+    ]
+    first = remarks([row], "usl-h+", frozenset(), roles, more_to_come=False)[0]
+    assert first.startswith("left out of usl-h+: usl-h[sensible=nup], nup need context"), "the form that would be taken"
+
+
 def test_a_distance_that_is_left_out_is_named_where_a_second_system_may_come() -> None:
     example = Example("hello", ("hi",), ("hey",))
     row, offered, roles = Row("1", "chats.jsonl", 1, example), offered_by([example]), offered_roles(None)

@@ -36,11 +36,13 @@ def metric_list(form: str, models: str | None = None) -> None:
         needs = "; ".join(filter(None, (needs, row["models"] and f"models {row['models']}")))
         modes = ", ".join(mode for mode in row["modes"].split(", ") if mode != "recommended")
         answered = f"lacks {row['lacks']}" if row.get("lacks") else "yes"
+        answered = f"as {row['instead']}" if row.get("instead") else answered
         told = (answered,) if models is not None else (modes, row["options"]) if wide else ()
         table.add_row(*map(Text, (row["name"], row["summary"], needs, *told)))
     show.out.print(table)
     if models is not None:
-        show.note(f"{sum(not row['lacks'] for row in rows)} of {len(rows)} metrics can be computed with {models}")
+        able = sum(not row["lacks"] or bool(row["instead"]) for row in rows)
+        show.note(f"{able} of {len(rows)} metrics can be computed with {models}")
     show.note(
         "asked for as NAME, NAME:mode or NAME[option=value]; groups: default, classic, usr+, usl-h+, all; "
         f"{'--format json has' if wide else 'a wider window and --format json have'} more"

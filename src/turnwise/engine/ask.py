@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnwise.engine.local import Ask
 from turnwise.errors import TurnwiseError
+from turnwise.metrics.registry import lesser_form
 from turnwise.models.protocols import Answer, ModelSource, Request
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ def answering(models: str | Path | None, metrics: Mapping[str, Metric]) -> dict[
     if not asking:
         return {}
     source = _models(models, "auto")
+    roles = frozenset(source.roles)
     for key, metric in asking.items():
-        absent = sorted(metric.roles - set(source.roles))
-        if absent and metric.fewer_roles:
-            does = f"{metric.name} does without them if you ask for {metric.name}[{metric.fewer_roles}]"
-            raise TurnwiseError(f"{key}: the models have none for {', '.join(absent)}; {does}")
+        if form := lesser_form(metric, roles):
+            absent, does = ", ".join(sorted(metric.roles - roles)), f"{metric.name} does without them"
+            raise TurnwiseError(f"{key}: the models have none for {absent}; {does} if you ask for {form}")
     return {key: source.label(metric.roles) for key, metric in asking.items()}
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from turnwise.metrics.registry import Entry, entries, load_metric
+from turnwise.metrics.registry import Entry, entries, lesser_form, load_metric
 
 
 def catalogue(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
     """One record per registered name; with the roles that some models offer, also those that a metric lacks there."""
     if offered is None:
         return [_record(entry) for entry in entries().values()]
-    return [_record(entry) | {"lacks": ", ".join(lacking(entry.name, offered))} for entry in entries().values()]
+    return [_record(entry) | _answered(entry.name, offered) for entry in entries().values()]
+
+
+def _answered(name: str, offered: frozenset[str]) -> dict[str, str]:
+    """What a metric lacks of some models, and the form of it that does without."""
+    return {"lacks": ", ".join(lacking(name, offered)), "instead": lesser_form(load_metric(name), offered) or ""}
 
 
 def lacking(request: str, offered: frozenset[str]) -> list[str]:

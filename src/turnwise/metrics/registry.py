@@ -263,7 +263,7 @@ def expand(
             given = type(request).__name__
             raise TurnwiseError(f"metrics: {given} where a name belongs; register the class and ask by its name")
         if request in GROUPS:
-            candidates = dict(_answerable(name, roles) for name in members(request, offered, roles))
+            candidates = {name: load_metric(name) for name in answerable(members(request, offered, roles), roles)}
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
             chosen |= {name: metric for name, metric in met.items() if name not in chosen}
         else:
@@ -278,13 +278,22 @@ def expand(
     return chosen
 
 
-def _answerable(name: str, roles: frozenset[str]) -> tuple[str, Metric]:
-    """A metric in the form that some models can answer: as it is, or one that asks fewer of them."""
-    metric = load_metric(name)
-    if metric.roles <= roles or not metric.fewer_roles:
-        return name, metric
-    fewer = f"{name}[{metric.fewer_roles}]"
-    return fewer, load_metric(fewer)
+def answerable(names: Iterable[str], roles: frozenset[str]) -> list[str]:
+    """Metrics in the form that some models can answer: as they are, or one that asks fewer of them, if that helps."""
+    return [lesser_form(load_metric(name), roles) or name for name in names]
+
+
+def lesser_form(metric: Metric, roles: frozenset[str]) -> str | None:
+    """The request for a form of a metric that some models can answer, where they can answer that form only.
+
+    >>> lesser_form(load_metric("usl-h[likability=empathy]"), frozenset({"vup", "nup", "emotion"}))
+    'usl-h[likability=empathy,sensible=nup]'
+    """
+    if not metric.fewer_roles or metric.roles <= roles:
+        return None
+    plain = plain_form(metric, without={metric.fewer_roles.partition("=")[0]})
+    form = f"{plain[:-1]},{metric.fewer_roles}]" if plain.endswith("]") else f"{plain}[{metric.fewer_roles}]"
+    return form if load_metric(form).roles <= roles else None
 
 
 def signature(request: str, metric: Metric, models: str = "") -> str:

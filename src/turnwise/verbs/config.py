@@ -15,7 +15,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import NORMALISERS, CompositeMetric, Normaliser, Part
 from turnwise.metrics.compositions import COMPOSITIONS
-from turnwise.metrics.registry import GROUPS, entries, expand, load_metric, split_list
+from turnwise.metrics.registry import GROUPS, entries, expand, lesser_form, load_metric, split_list
 
 KEYS = ("name", "description", "composition", "intercept", "parts")
 PART_KEYS = ("metric", "name", "weight", "normaliser")
@@ -65,7 +65,12 @@ def choose_metrics(
     if composite is None:
         return expand(metrics, offered, roles)
     if absent := sorted(composite.roles - roles):
-        raise TurnwiseError(f"{composite.name} needs models that are not there: {', '.join(absent)}; give --models")
+        unanswered = [part for part in composite.parts if not part.metric.roles <= roles]
+        forms = [(part.name, lesser_form(part.metric, roles)) for part in unanswered]
+        mend = "give --models"
+        if all(form for _, form in forms):
+            mend += f", or write {' and '.join(f'{form} for {name}' for name, form in forms)} in the configuration"
+        raise TurnwiseError(f"{composite.name} needs models that are not there: {', '.join(absent)}; {mend}")
     wanted = split_list(metrics) if isinstance(metrics, str) else list(metrics)
     others = [request for request in wanted if request != composite.name]
     return {**(expand(others, offered, roles) if others else {}), composite.name: composite}

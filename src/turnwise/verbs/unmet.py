@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from turnwise.dialogue import Row
 from turnwise.io.columns import KNOWN
-from turnwise.metrics.registry import GROUPS, SYSTEMS, load_metric, members, split_list
+from turnwise.metrics.registry import GROUPS, SYSTEMS, answerable, load_metric, members, split_list
 
 # As close as a letter too many, too few or in another's place.
 CLOSE = 0.85
@@ -27,6 +27,7 @@ def remarks(
     left_out = {group: _left_out(group, offered, roles) for group in wanted if group in GROUPS}
     return [
         *(f"left out of {group}: {names}, which {rows} has" for group, names in left_out.items() if names),
+        *(note for group in left_out if (note := _unanswered(group, offered, roles))),
         *(_of_systems(len(first), offered, roles) if more_to_come and "default" in wanted else []),
         *_misspelt(first),
     ]
@@ -35,13 +36,21 @@ def remarks(
 def _left_out(group: str, offered: frozenset[str], roles: frozenset[str]) -> str:
     """The metrics of a group that cannot be computed, by what they need."""
     by_need: dict[str, list[str]] = {}
-    for name in members(group, offered, roles):
+    for name in answerable(members(group, offered, roles), roles):
         metric = load_metric(name)
         if metric.roles <= roles and (lacking := sorted(metric.needs - offered)):
             by_need.setdefault(" and ".join(lacking), []).append(name)
     return "; ".join(
         f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} {need}" for need, names in by_need.items()
     )
+
+
+def _unanswered(group: str, offered: frozenset[str], roles: frozenset[str]) -> str:
+    """That metrics of a group ask for what some models cannot do."""
+    metrics = {name: load_metric(name) for name in answerable(members(group, offered, roles), roles)}
+    left_out = {name: metric.roles - roles for name, metric in metrics.items() if not metric.roles <= roles}
+    absent = ", ".join(sorted(set().union(*left_out.values())))
+    return f"left out of {group}: {', '.join(left_out)}; the models have none for {absent}" if left_out else ""
 
 
 def _of_systems(count: int, offered: frozenset[str], roles: frozenset[str]) -> list[str]:
