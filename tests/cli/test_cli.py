@@ -176,11 +176,8 @@ def test_the_list_of_metrics_says_what_models_can_answer(tmp_path: Path) -> None
 
 
 def test_the_list_of_metrics_names_the_form_that_models_can_answer(tmp_path: Path) -> None:
-    for name, architecture in {
-        "nup": "SequenceClassification",
-        "vup": "SequenceClassification",
-        "lm": "MaskedLM",
-    }.items():
+    classifier = "BertForSequenceClassification"
+    for name, architecture in {"nup": classifier, "vup": classifier, "lm": "BertForMaskedLM"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     rows = {row["name"]: row for row in document("list", "metrics", "--models", tmp_path)["metrics"]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ CLASSES = {
 # Tokens of a batch: enough that no kernel is over before the next is sent.
 # Batches are on their way while the results of an earlier one are used.
 GPU_BUDGET, GPU_AHEAD = 131_072, 2
+# How transformers begins to say so.
+UNREACHABLE = "couldn't connect"
 OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert"}
 
 
@@ -98,17 +101,21 @@ def _device(asked: str) -> str:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """What transformers has to say about weights that it opens is for its own users, not for ours."""
+    """What transformers and the hub have to say about weights that they open is for their own users, not for ours."""
     import transformers
+    from huggingface_hub.utils import logging as hub
 
-    logging: Any = transformers.utils.logging
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    own: Any = transformers.utils.logging
+    before, before_hub = own.get_verbosity(), hub.get_verbosity()
+    own.set_verbosity_error()
+    own.disable_progress_bar()
+    # One line will say that a hub was not reached, and not one for each time that it was tried.
+    hub.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        own.set_verbosity(before)
+        hub.set_verbosity(before_hub)
 
 
 def _load(kind: str, name: str, dtype: Any) -> Any:
@@ -120,6 +127,9 @@ def _load(kind: str, name: str, dtype: Any) -> Any:
             return loader.from_pretrained(name, dtype=dtype, use_safetensors=True, trust_remote_code=False)
     except (OSError, ValueError) as problem:
         reason = " ".join(str(problem).split())[:200]
+        if UNREACHABLE in reason:
+            folder = "download it where there is a network, and give --models its folder"
+            raise TurnwiseError(f"model '{name}': no hub can be reached, and no copy is kept here; {folder}") from None
         raise TurnwiseError(
             f"model '{name}' cannot be loaded: it must be a folder or a reachable hub name with safetensors weights; "
             f"pickled weights are refused ({reason})"
@@ -132,7 +142,7 @@ def _tokens(name: str, config: Any, window: Window) -> Tokens:
         limit -= config.pad_token_id + 1
     local = Path(name) / "tokenizer.json"
     if local.is_file():
-        return Tokens.from_bytes(local.read_bytes(), limit, window, config.bos_token_id)
+        return Tokens.from_bytes(local.read_bytes(), limit, window, config.bos_token_id, file=local)
     from transformers import AutoTokenizer
 
     try:
