@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +21,7 @@ from turnwise.models.export.build import build_pack, roles_in
 from turnwise.models.pack import load_models, load_pack
 from turnwise.models.paper import PaperModels
 from turnwise.models.protocols import Classify, Embed, Lookup, Window
+from turnwise.models.transformers_backend import quiet_loading
 from turnwise.models.verify import pack_card, verify_pack
 
 ROLES = {"encoder", "masked-lm", "vup", "nli", "emotion", "nup", "nup-trunk", "causal-lm", "unigrams", "vectors"}
@@ -190,6 +196,42 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(copy: Path) -> None:
     one_line(problem)
 
 
+@pytest.mark.parametrize(
+    ("role", "swap", "words"),
+    [
+        ("nup", ("nup.onnx", "encoder.onnx"), "nup.onnx: not what its role 'nup' needs (a classifier has 'nup', and"),
+        ("masked-lm", ("masked-lm.onnx", "encoder.onnx"), "a masked-lm has 'asked_rows', and this file has not"),
+        ("unigrams", ("unigrams.safetensors", "words.bin"), "unigrams.safetensors: not what its role 'unigrams' needs"),
+        ("nup", ("tokenizer.json", "words.bin"), "tokenizer.json: not a tokenizer that can be read"),
+    ],
+)
+def test_another_file_under_a_new_hash_is_refused_in_one_line(
+    copy: Path, role: str, swap: tuple[str, str], words: str
+) -> None:
+    name, other = swap
+    shutil.copy(copy / other, copy / name)
+    edit(copy, lambda manifest: manifest["files"].update({name: manifest["files"][other]}))
+    with pytest.raises(TurnwiseError, match=re.escape(words)) as problem:
+        load_pack(copy).model(role)
+    one_line(problem)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": ["no", "maybe", "yes"]}, "'nup' gives 2 numbers, for 3 labels"),
+        ({"head": "other"}, "a classifier has 'other', and this file has not"),
+        ({"max_length": "long"}, "'long' is no number of tokens"),
+        ({"window": {"first": -1}}, "-1 is no number of tokens"),
+    ],
+)
+def test_a_role_that_its_file_does_not_fill_is_refused_in_one_line(copy: Path, change: dict, words: str) -> None:
+    edit(copy, lambda manifest: manifest["roles"]["nup"].update(change))
+    with pytest.raises(TurnwiseError, match=re.escape(words)) as problem:
+        load_pack(copy).model("nup")
+    one_line(problem)
+
+
 def test_unknown_packs_and_roles_are_named(small_pack: Path) -> None:
     with pytest.raises(TurnwiseError, match="no pack 'nowhere'"):
         load_pack("nowhere")
@@ -258,6 +300,25 @@ def test_paper_models_that_were_never_published_are_refused() -> None:
     assert {"masked-lm", "causal-lm", "nli", "encoder"} <= set(source.roles)
     with pytest.raises(TurnwiseError, match="the hub has no copy"):
         source.model("nup")
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"context": ["a"], "response": "b"}')
+    command = [sys.executable, "-m", "turnwise", "score", str(file), "--metrics", "fluency", "--models", "paper"]
+    unreached = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hub")}
+    done = subprocess.run([*command, "--cache", "off"], capture_output=True, text=True, env=unreached, check=False)
+    assert done.returncode == 2
+    said = "turnwise: model 'gpt2': no hub can be reached, and no copy is kept here; download it"
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_hub_is_tried_again_in_silence() -> None:
+    hub = logging.getLogger("huggingface_hub.utils._http")
+    with quiet_loading():
+        assert not hub.isEnabledFor(logging.WARNING)
+    assert hub.isEnabledFor(logging.WARNING)
 
 
 def test_what_the_cache_knows_opens_no_model(small_pack: Path, tmp_path: Path) -> None:

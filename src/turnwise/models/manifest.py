@@ -119,7 +119,10 @@ def _parse_role(of: Mapping[str, Any]) -> RoleEntry:
     plain = dict(of)
     plain["kind"] = cast(Kind, of["kind"])
     plain["labels"] = tuple(of.get("labels", ()))
-    plain["window"] = Window(**of.get("window", {}))
+    plain["window"] = window = Window(**of.get("window", {}))
+    for length in (of.get("max_length"), window.total, window.first, window.second):
+        if length is not None and (not isinstance(length, int) or length < 1):
+            raise ValueError(f"{length!r} is no number of tokens")
     if of.get("words_shape"):
         plain["words_shape"] = (int(of["words_shape"][0]), int(of["words_shape"][1]))
     return RoleEntry(**plain)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
+from turnwise.models.onnx.session import first_line, thread_count
 from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.table import Table
 from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
@@ -60,7 +61,14 @@ class Pack:
     def model(self, role: str) -> Model:
         """The model of a role."""
         if role not in self._models:
-            self._models[role] = self._open(self.manifest.role(role), self.fingerprint(role))
+            entry = self.manifest.role(role)
+            try:
+                self._models[role] = self._open(entry, self.fingerprint(role))
+            except (TurnwiseError, MemoryError):
+                raise
+            except Exception as problem:  # each reader of files has its own classes of them
+                where, why = f"{self.folder / entry.file}: not what its role '{role}' needs", first_line(problem)
+                raise TurnwiseError(f"{where} ({why}); build the pack again") from None
         return self._models[role]
 
     def fingerprint(self, role: str) -> str:
@@ -72,8 +80,6 @@ class Pack:
 
     def open_together(self, roles: Iterable[str]) -> None:
         """Open the files of several roles at a time: most of it is work that threads share."""
-        from turnwise.models.onnx.session import thread_count
-
         wanted = {entry.file: entry for entry in map(self.manifest.role, roles) if entry.tokenizer is not None}
         closed = [entry for name, entry in wanted.items() if name not in self._sessions]
         if len(closed) < 2:
@@ -95,7 +101,6 @@ class Pack:
 
     def _open(self, entry: RoleEntry, fingerprint: str) -> Model:
         from turnwise.models.onnx import networks
-        from turnwise.models.onnx.session import thread_count
 
         if entry.kind == "table":
             return _open_table(self.read(entry.file), fingerprint)
@@ -107,6 +112,7 @@ class Pack:
             raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
         tokens = Tokens(self._tokenizer(entry.tokenizer), entry.max_length, entry.window, entry.begin)
         session, threads = self._session(entry), thread_count()
+        networks.check_graph(session, entry.kind, entry.head, entry.labels)
         if entry.kind == "recurrent":
             # It takes one batch at a time, so the encoder shares each out.
             network = networks.OnnxEncoder(session, self._pool)
@@ -124,8 +130,6 @@ class Pack:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         """The threads that batches run in, each batch in one: they never wait for each other as parts of one would."""
-        from turnwise.models.onnx.session import thread_count
-
         return ThreadPoolExecutor(thread_count(), "turnwise")
 
     def _open_recurrent(
@@ -141,7 +145,7 @@ class Pack:
 
     def _tokenizer(self, name: str) -> Tokenizer:
         if name not in self._tokenizers:
-            self._tokenizers[name] = read_tokenizer(self.read(name))
+            self._tokenizers[name] = read_tokenizer(self.read(name), self.folder / name)
         return self._tokenizers[name]
 
     def _session(self, entry: RoleEntry) -> InferenceSession:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,10 +35,16 @@ class Tokens:
 
     @classmethod
     def from_bytes(
-        cls, content: bytes, limit: int | None, window: Window | None = None, begin: int | None = None
+        cls,
+        content: bytes,
+        limit: int | None,
+        window: Window | None = None,
+        begin: int | None = None,
+        *,
+        file: str | Path = "tokenizer.json",
     ) -> Tokens:
-        """The tokenizer that a tokenizer.json holds."""
-        return cls(read_tokenizer(content), limit, window, begin)
+        """The tokenizer that a tokenizer.json holds; `file` is what it is called if it cannot be read."""
+        return cls(read_tokenizer(content, file), limit, window, begin)
 
     @property
     def mask(self) -> int:
@@ -101,11 +108,15 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def read_tokenizer(content: bytes) -> Tokenizer:
-    """The tokenizer that a tokenizer.json holds."""
+def read_tokenizer(content: bytes, file: str | Path) -> Tokenizer:
+    """The tokenizer that the content of a tokenizer.json holds."""
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_buffer(content)
+    try:
+        return Tokenizer.from_buffer(content)
+    except Exception as problem:  # the library has no class of its own for this
+        reason = " ".join(str(problem).split())[:200]
+        raise TurnwiseError(f"{file}: not a tokenizer that can be read ({reason}); save it again") from None
 
 
 def lengths_within(first: int, second: int, special: int, window: Window, limit: int | None) -> tuple[int, int]:

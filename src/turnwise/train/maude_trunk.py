@@ -58,7 +58,8 @@ class Trunk(nn.Module):
             still = bert.encoder.layer[: max(0, len(bert.encoder.layer) - learning)]
             for part in (bert.embeddings, *still):
                 part.requires_grad_(False)
-        return cls(bert, Tokens.from_bytes((folder / "tokenizer.json").read_bytes(), longest), reading, folder)
+        file = folder / "tokenizer.json"
+        return cls(bert, Tokens.from_bytes(file.read_bytes(), longest, file=file), reading, folder)
 
     @property
     def width(self) -> int:

@@ -54,8 +54,9 @@ def open_session(
             content, options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
         )
     except Exception as problem:  # onnxruntime's own exception classes share no base but this
-        raise TurnwiseError(f"{name}: not a model that onnxruntime can open ({_first_line(problem)})") from None
+        raise TurnwiseError(f"{name}: not a model that onnxruntime can open ({first_line(problem)})") from None
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
+    """What an error says, in brief."""
     return str(problem).strip().splitlines()[0][:200]
