@@ -361,12 +361,28 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
         ("nup", {"mix": {"colour": 1}}, "no wrong responses are called 'colour'"),
         ("vup", {"corruption": {"colour": 1}}, "corruption: no option is called 'colour'"),
         ("vup", {"corruption": {"drop": -1}}, "corruption: shares of reorder, drop, repeat: give 0 or more"),
+        ("clm", {}, "bert: a model of type bert; clm starts from llama"),
+        ("nup", {"steps": 0}, "steps is 0; write a whole number of at least 1"),
+        ("nup", {"batch": -1}, "batch is -1; write a whole number of at least 1"),
+        ("nup", {"minutes": -1}, "minutes is -1; write a number above 0"),
+        ("nup", {"held_out": "many"}, "held_out is 'many'; write a number from 0 to 1"),
         ("mlm", {"held_out": 0.0}, "0 of 60 dialogues are held out, too few to validate on; give more"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(room: Path, objective: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(TurnwiseError, match=words):
         run(room, objective, "no", "bert", **options)
+
+
+def test_a_base_without_a_tokenizer_is_refused(room: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(room / "bert", tmp_path / "bert")
+    for spoil, words in [
+        (lambda file: file.write_text("{broken"), r"tokenizer\.json: not a tokenizer that can be read"),
+        (Path.unlink, r"no tokenizer\.json; --base must be a folder"),
+    ]:
+        spoil(base / "tokenizer.json")
+        with pytest.raises(TurnwiseError, match=words):
+            train.run("mlm", data=[room / "toy.jsonl"], out=tmp_path / "out", base=base, **SMALL)
 
 
 def test_what_dialogues_lack_is_said_before_anything_is_trained(

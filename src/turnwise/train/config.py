@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.tokens import read_tokenizer
 from turnwise.text.corrupt import Rules
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.negatives import Mix
@@ -20,7 +21,12 @@ from turnwise.train.negatives import Mix
 FactsBy = Literal["words", "meaning"]
 CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
 OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
+# The types of model that an objective can start from, where it is not every type that is known here.
+KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
+# What is counted has to be there, and what is a part of something cannot be more than all of it.
+COUNTS = ("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens")
+SHARES = ("held_out", "warmup", "dropout", "average", "fact_share", "restyle", "teacher_share", "reply_share")
 # [CLS] before a pair of texts, and [SEP] after each.
 MARKS = 3
 
@@ -117,13 +123,33 @@ class Config:
             raise TurnwiseError(f"facts_by is {self.facts_by!r}; choose from {', '.join(get_args(FactsBy))}")
         if self.replies and not self.teacher:
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
-        if not (self.base / "config.json").is_file():
-            raise TurnwiseError(f"{self.base}: no config.json; --base must be a folder with a model to start from")
+        self._check_numbers()
+        for file in ("config.json", "tokenizer.json"):
+            if not (self.base / file).is_file():
+                raise TurnwiseError(f"{self.base}: no {file}; --base must be a folder with a model to start from")
+        read_tokenizer((self.base / "tokenizer.json").read_bytes(), self.base / "tokenizer.json")
+        kinds, kind = KINDS.get(self.objective, ("bert", "llama")), str(_described(self.base)["model_type"])
+        if kind not in kinds:
+            raise TurnwiseError(
+                f"{self.base}: a model of type {kind}; {self.objective} starts from {' or '.join(kinds)}"
+            )
         for folder in self.teacher:
             if not (folder / "config.json").is_file():
                 raise TurnwiseError(f"{folder}: no config.json; a teacher must be a folder of 'turnwise train'")
         if self.objective == "clm" and len(self.teacher) > 1:
             raise TurnwiseError("a causal model learns from one teacher")
+
+    def _check_numbers(self) -> None:
+        for name in COUNTS:
+            given = getattr(self, name)
+            if not isinstance(given, int) or given < 1:
+                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
+        for name in SHARES:
+            given = getattr(self, name)
+            if not isinstance(given, int | float) or not 0 <= given <= 1:
+                raise TurnwiseError(f"{name} is {given!r}; write a number from 0 to 1")
+        if self.minutes is not None and (not isinstance(self.minutes, int | float) or not self.minutes > 0):
+            raise TurnwiseError(f"minutes is {self.minutes!r}; write a number above 0")
 
     def _fitted(self, asked: bool) -> Config:
         """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""
@@ -191,8 +217,17 @@ def _rules(given: Mapping[str, Any]) -> Rules:
 
 def _positions(folder: Path) -> float:
     """How many tokens the model in a folder can tell apart by their places; no end to them where places are rotated."""
+    described = _described(folder)
+    try:
+        return math.inf if described["model_type"] == "llama" else int(described.get("max_position_embeddings", 512))
+    except (ValueError, TypeError) as problem:
+        raise TurnwiseError(f"{folder / 'config.json'}: not the configuration of a model ({problem})") from None
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """The configuration of the model in a folder, which says at least what type of model it is."""
     try:
         described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return math.inf if described["model_type"] == "llama" else int(described.get("max_position_embeddings", 512))
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        return {"model_type": described["model_type"], **described}
+    except (ValueError, KeyError, TypeError) as problem:
         raise TurnwiseError(f"{folder / 'config.json'}: not the configuration of a model ({problem})") from None
