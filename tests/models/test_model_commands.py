@@ -20,9 +20,20 @@ def test_a_sound_pack_is_verified_and_described(small_pack: Path) -> None:
     verified = turnwise("pack", "verify", small_pack)
     assert verified.returncode == 0, verified.stderr
     assert all(role in verified.stdout for role in ("encoder", "masked-lm", "causal-lm"))
+    roles = json.loads(turnwise("pack", "verify", small_pack, "--format", "json").stdout)["roles"]
+    assert {"encoder", "masked-lm", "causal-lm"} <= {role["role"] for role in roles}
+    assert all(role["size"] > 0 for role in roles)
     card = turnwise("pack", "card", small_pack)
     assert card.stdout.startswith("# ")
     assert "Licence of the pack" in card.stdout
+
+
+def test_bundled_packs_are_listed_for_people_and_programs() -> None:
+    shown, read = turnwise("pack", "list"), json.loads(turnwise("pack", "list", "-f", "json").stdout)["packs"]
+    for pack in read:
+        assert pack["name"] in shown.stdout
+        assert f"{pack['size'] / 1e6:.1f}" in shown.stdout
+    assert turnwise("pack", "list", "-f", "csv").stdout.startswith("name,version,roles,licence,size\n")
 
 
 def test_models_leave_nothing_in_the_home_of_their_user(small_pack: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def _show_perturbation(result: Perturbation, form: str) -> None:
     ratios = list(dict.fromkeys(row.ratio for row in result.rows))
     first = result.rows[0]
     title = f"Value by share of perturbed answers, n = {first.n}, {counted(first.seeds, 'seed')}"
-    table = show._table(title, ("metric", "transform"), [f"{ratio:g}" for ratio in ratios])
+    table = show.table_of(title, ("metric", "transform"), [f"{ratio:g}" for ratio in ratios])
     table.add_column("trend", no_wrap=True)
     for trend in sorted(result.trends, key=lambda trend: trend.metric):
         values = {
@@ -143,7 +143,7 @@ def _show_perturbation(result: Perturbation, form: str) -> None:
         }
         worse = trend.trend == ("falls" if trend.higher_is_better else "rises")
         style = "" if trend.higher_is_better is None else "green" if worse else "red"
-        cells = (show._number(values[ratio]) for ratio in ratios)
+        cells = (show.number(values[ratio]) for ratio in ratios)
         table.add_row(Text(trend.metric), Text(trend.transform), *cells, Text(trend.trend, style=style))
     show.out.print(table)
 
@@ -157,7 +157,7 @@ def _show_normality(result: NormalityReport, form: str) -> None:
     if show.machine_readable(whole["rows"], form, whole=whole):
         return
     columns = ("n", "dimensions", "W", "p", "not normal")
-    table = show._table("Shapiro-Wilk over the dimensions: mean ± standard deviation", ("vectors of",), columns)
+    table = show.table_of("Shapiro-Wilk over the dimensions: mean ± standard deviation", ("vectors of",), columns)
     for row in result.rows:
         w, p = f"{row.w_mean:.3f} ± {row.w_deviation:.3f}", f"{row.p_mean:.3f} ± {row.p_deviation:.3f}"
         table.add_row(Text(row.set), str(row.n), str(row.dimensions), w, p, f"{row.rejected:.0%}")

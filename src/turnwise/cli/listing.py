@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ def metric_list(form: str, models: str | None = None) -> None:
     # Who asks what some models can do looks for that alone.
     wide = show.out.width >= WIDE
     last = (f"with {Path(models).name}",) if models is not None else ("modes", "options") if wide else ()
-    table = show._table("Metrics", ("name", "what", "needs", *last))
+    table = show.table_of("Metrics", ("name", "what", "needs", *last))
     table.columns[0].no_wrap = True
     for row in rows:
         needs = row["needs"].removeprefix("response").removeprefix(", ")
@@ -71,28 +72,36 @@ def model_list(form: str, models: str | None = None) -> None:
         ]
     if show.machine_readable(rows, form, whole={"models": rows}):
         return
-    table = show._table("Models", rows[0])
+    table = show.table_of("Models", rows[0])
     for row in rows:
         table.add_row(*map(Text, row.values()))
     show.out.print(table)
 
 
-def pack_list() -> None:
+def pack_list(form: str) -> None:
     """The bundled packs."""
     from turnwise.models.pack import Pack, bundled_packs
 
-    table = show._table("Packs", ("name", "version", "roles", "licence"), ("MB",))
+    rows = []
     for name, folder in bundled_packs().items():
-        manifest = Pack(folder).manifest
-        size = sum(entry.size for entry in manifest.files.values()) / 1e6
-        facts = (name, manifest.version, ", ".join(manifest.roles), manifest.licence, f"{size:.1f}")
-        table.add_row(*map(Text, facts))
+        of = Pack(folder).manifest
+        told = {"name": name, "version": of.version, "roles": ", ".join(of.roles), "licence": of.licence}
+        rows.append((told, sum(entry.size for entry in of.files.values())))
+    whole = [told | {"size": size} for told, size in rows]
+    if show.machine_readable(whole, form, whole={"packs": whole}):
+        return
+    table = show.table_of("Packs", ("name", "version", "roles", "licence"), ("MB",))
+    for told, size in rows:
+        table.add_row(*map(Text, told.values()), f"{size / 1e6:.1f}")
     show.out.print(table)
 
 
-def verified(checked: Sequence[Checked]) -> None:
+def verified(checked: Sequence[Checked], form: str) -> None:
     """Roles that were opened and answered."""
-    table = show._table(
+    rows = [asdict(role) for role in checked]
+    if show.machine_readable(rows, form, whole={"roles": rows}):
+        return
+    table = show.table_of(
         "Every file is what it should be, every role answers", ("role", "kind", "file"), ("MB", "opened in")
     )
     for role in checked:
@@ -108,7 +117,7 @@ def format_list(form: str) -> None:
     if show.machine_readable(rows, form, whole={"formats": rows}):
         return
     shown = [name for name in rows[0] if name != "cite"]
-    table = show._table("Formats", shown)
+    table = show.table_of("Formats", shown)
     for row in rows:
         table.add_row(*(Text(row[name]) for name in shown))
     show.out.print(table)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from turnwise.cli.options import Format, Printed
 from turnwise.errors import TurnwiseError
 
 pack = typer.Typer(no_args_is_help=True, help="List, verify, build and describe packs of models.")
@@ -74,20 +75,20 @@ def _read_options(file: Path | None) -> dict[str, Any]:
 
 
 @pack.command("list")
-def list_packs() -> None:
+def list_packs(format: Printed = Format.table) -> None:
     """List the packs that came with the package."""
     from turnwise.cli import listing
 
-    listing.pack_list()
+    listing.pack_list(format.value)
 
 
 @pack.command()
-def verify(where: Where = None) -> None:
+def verify(where: Where = None, format: Printed = Format.table) -> None:
     """Check every file, open every role and ask it something."""
     from turnwise.cli import listing
     from turnwise.models.verify import verify_pack
 
-    listing.verified(verify_pack(where))
+    listing.verified(verify_pack(where), format.value)
 
 
 @pack.command()

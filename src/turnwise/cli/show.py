@@ -118,28 +118,28 @@ def _systems_table(result: Result) -> Table:
     names = {key: key + arrows[metric.higher_is_better] for key, metric in result.metrics.items()}
     values = {(value.system, value.metric): value for value in result.system_values}
     if (room := _columns_that_fit(names.values(), systems, result.system_values)) is not None:
-        table = _table("Systems", ("metric",), systems)
+        table = table_of("Systems", ("metric",), systems)
         for key, name in names.items():
             table.add_row(Text(name), *(_value(values[system, key], room) for system in systems))
     elif (room := _columns_that_fit(systems, names.values(), result.system_values)) is not None:
-        table = _table("Systems", ("system",), names.values())
+        table = table_of("Systems", ("system",), names.values())
         for system in systems:
             table.add_row(Text(system), *(_value(values[system, key], room) for key in names))
     else:
-        table = _table("Systems", ("metric", "system"), ("value", "95 % interval"))
+        table = table_of("Systems", ("metric", "system"), ("value", "95 % interval"))
         for key, name in names.items():
             table.add_section()
             for place, system in enumerate(systems):
                 value = values[system, key]
                 label = Text(name if place == 0 else "")
-                table.add_row(label, Text(system), _number(value.value), _interval(value.low, value.high))
+                table.add_row(label, Text(system), number(value.value), _interval(value.low, value.high))
     return table
 
 
 def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterable[SystemValue]) -> str | None:
     """What to put between a value and its interval, a space or a new line; None where even that is too wide."""
     taken = max(map(len, down), default=0) + 4
-    widths = [(len(_number(v.value)), len(_interval(v.low, v.high))) for v in values]
+    widths = [(len(number(v.value)), len(_interval(v.low, v.high))) for v in values]
     beside, below = (max((fold(pair) for pair in widths), default=0) for fold in (lambda pair: sum(pair) + 1, max))
     for between, least in ((" ", beside), ("\n", below)):
         if taken + sum(max(least, len(name)) + 2 for name in across) <= out.width:
@@ -155,13 +155,13 @@ def comparison(result: Comparison, form: str) -> None:
     baselines = {row.baseline for row in result.rows}
     one = len(baselines) == 1
     title = f"Compared with {baselines.pop()}" if one else "Compared with each other"
-    table = _table(title, ("metric", "system", *(() if one else ("against",))), ("diff.", "95 % interval", "p"))
+    table = table_of(title, ("metric", "system", *(() if one else ("against",))), ("diff.", "95 % interval", "p"))
     table.add_column("verdict", no_wrap=True)
     colours = {"better": "green", "worse": "red"}
     for row in result.rows:
         table.add_row(
             *map(Text, (row.metric, row.system, *(() if one else (row.baseline,)))),
-            _number(row.difference, signed=True),
+            number(row.difference, signed=True),
             _interval(row.low, row.high, signed=True),
             _p(row.p),
             Text(row.verdict, style=colours.get(row.verdict, "")),
@@ -186,16 +186,16 @@ def meta(result: MetaEvaluation, form: str) -> None:
         groups.setdefault((row.corpus, row.level, row.quality), []).append(row)
     for (corpus, level, quality), rows in groups.items():
         title = f"{corpus} · {quality} · {level} level, n = {max(row.n for row in rows)}"
-        table = _table(title, ("metric",), ("Spearman", "95 % interval", "p", "Pearson", "p", "Kendall"))
+        table = table_of(title, ("metric",), ("Spearman", "95 % interval", "p", "Pearson", "p", "Kendall"))
         for row in sorted(rows, key=lambda row: -2.0 if row.spearman is None else row.spearman, reverse=True):
             table.add_row(
                 Text(row.metric),
-                _number(row.spearman, signed=True),
+                number(row.spearman, signed=True),
                 _interval(row.spearman_low, row.spearman_high, signed=True),
                 _p(row.p_spearman),
-                _number(row.pearson, signed=True),
+                number(row.pearson, signed=True),
                 _p(row.p_pearson),
-                _number(row.kendall, signed=True),
+                number(row.kendall, signed=True),
             )
         out.print(table)
     _rivals(result.rivals)
@@ -208,13 +208,13 @@ def _rivals(rows: Sequence[RivalRow]) -> None:
         groups.setdefault((row.corpus, row.quality, row.against), []).append(row)
     for (corpus, quality, against), found in groups.items():
         title = f"{corpus} · {quality} · Spearman compared with that of {against}"
-        table = _table(title, ("metric",), ("Spearman", against, "diff.", "95 % interval", "p", "Williams' p"))
+        table = table_of(title, ("metric",), ("Spearman", against, "diff.", "95 % interval", "p", "Williams' p"))
         for row in sorted(found, key=lambda row: -row.difference):
             table.add_row(
                 Text(row.metric),
-                _number(row.spearman, signed=True),
-                _number(row.spearman_against, signed=True),
-                _number(row.difference, signed=True),
+                number(row.spearman, signed=True),
+                number(row.spearman_against, signed=True),
+                number(row.difference, signed=True),
                 _interval(row.low, row.high, signed=True),
                 _p(row.p),
                 _p(row.p_williams),
@@ -232,7 +232,7 @@ def agreement(result: Agreement, form: str) -> None:
         corpora.setdefault(row.corpus, []).append(row)
     for corpus, rows in corpora.items():
         title = "Agreement between raters" + (f" of {corpus}" if len(corpora) > 1 else "")
-        table = _table(title, ("quality", "method"), numbers)
+        table = table_of(title, ("quality", "method"), numbers)
         table.columns[1].no_wrap = True
         previous = None
         for row in rows:
@@ -240,7 +240,7 @@ def agreement(result: Agreement, form: str) -> None:
                 table.add_section()
             label = Text(row.quality if row.quality != previous else "")
             interval = _interval(row.low, row.high)
-            table.add_row(label, Text(row.method), _number(row.value), interval, str(row.n_items), str(row.n_raters))
+            table.add_row(label, Text(row.method), number(row.value), interval, str(row.n_items), str(row.n_raters))
             previous = row.quality
         out.print(table)
 
@@ -250,19 +250,19 @@ def fit(result: Fit, form: str) -> None:
     whole = result.to_dict()
     if machine_readable(whole["weights"], form, whole=whole):
         return
-    table = _table(f"Weights for {result.target}", ("metric",), ("weight", "95 % interval"))
+    table = table_of(f"Weights for {result.target}", ("metric",), ("weight", "95 % interval"))
     for weight in sorted(result.weights, key=lambda weight: -abs(weight.weight)):
         interval = _interval(weight.low, weight.high, signed=True)
-        table.add_row(Text(weight.metric), _number(weight.weight, signed=True), interval)
+        table.add_row(Text(weight.metric), number(weight.weight, signed=True), interval)
     out.print(table)
     if result.raters:
         out.print(_raters_table(result))
     title = f"Agreement with {result.target}, n = {result.n}, {result.contexts} contexts"
-    table = _table(title, ("what",), ("Spearman", "95 % interval", "Pearson"))
+    table = table_of(title, ("what",), ("Spearman", "95 % interval", "Pearson"))
 
     def add(label: str, agrees: Agrees, style: str = "") -> None:
         interval = _interval(agrees.spearman_low, agrees.spearman_high, signed=True)
-        rho, r = _number(agrees.spearman, signed=True), _number(agrees.pearson, signed=True)
+        rho, r = number(agrees.spearman, signed=True), number(agrees.pearson, signed=True)
         table.add_row(Text(label), rho, interval, r, style=style)
 
     add(f"the fit, held out ({result.folds} folds)", result.cross_validated, "bold")
@@ -278,17 +278,17 @@ def _raters_table(result: Fit) -> Table:
     metrics = list(result.raters[0].weights)
     longest = max(len(rater.rater) for rater in result.raters)
     if longest + 14 + sum(max(len(metric), 6) + 2 for metric in metrics) <= out.width:
-        table = _table("Each rater alone", ("rater",), ("n", *metrics))
+        table = table_of("Each rater alone", ("rater",), ("n", *metrics))
         for rater in result.raters:
-            weights = (_number(rater.weights[metric], signed=True) for metric in metrics)
+            weights = (number(rater.weights[metric], signed=True) for metric in metrics)
             table.add_row(Text(rater.rater), str(rater.n), *weights)
         return table
-    table = _table("Each rater alone", ("rater", "metric"), ("weight", "n"))
+    table = table_of("Each rater alone", ("rater", "metric"), ("weight", "n"))
     for rater in result.raters:
         table.add_section()
         for place, (metric, weight) in enumerate(rater.weights.items()):
             label, n = (rater.rater, str(rater.n)) if place == 0 else ("", "")
-            table.add_row(Text(label), Text(metric), _number(weight, signed=True), n)
+            table.add_row(Text(label), Text(metric), number(weight, signed=True), n)
     return table
 
 
@@ -299,7 +299,7 @@ def selection(result: Selection, form: str) -> None:
         return
     choices = [result.best, *([result.against] if result.against else [])]
     title = f"Picked, of {counted(len(result.best.picks), 'context')}"
-    table = _table(title, ("system",), ("contexts", *(f"by {choice.metric}" for choice in choices)))
+    table = table_of(title, ("system",), ("contexts", *(f"by {choice.metric}" for choice in choices)))
     counts = [{picked.system: picked for picked in choice.systems} for choice in choices]
     for system, picked in counts[0].items():
         shares = (f"{of[system].picked} ({of[system].picked / picked.contexts:.0%})" for of in counts)
@@ -315,11 +315,11 @@ def votes(result: Votes, form: str) -> None:
     whole = result.to_dict()
     if machine_readable([whole], form, whole=whole):
         return
-    table = _table(f"{result.metric} against {result.against}", (), ("wins", "losses", "ties"))
+    table = table_of(f"{result.metric} against {result.against}", (), ("wins", "losses", "ties"))
     for name in ("win rate", "95 % interval", "p"):
         table.add_column(name, justify="right", no_wrap=True)
     counts = (str(result.wins), str(result.losses), str(result.ties))
-    table.add_row(*counts, _number(result.win_rate), _interval(result.low, result.high), _p(result.p))
+    table.add_row(*counts, number(result.win_rate), _interval(result.low, result.high), _p(result.p))
     out.print(table)
     note("the win rate leaves ties out; the interval is Wilson's, p that of the sign test")
 
@@ -334,7 +334,7 @@ def text(content: str) -> None:
     sys.stdout.write(content)
 
 
-def _table(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
+def table_of(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
     table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, collapse_padding=True)
     for name in words:
         table.add_column(Text(name), overflow="fold")
@@ -361,7 +361,7 @@ def document(content: dict[str, Any]) -> None:
 
 
 def _value(value: SystemValue, apart: str) -> Text:
-    text = Text(_number(value.value), style="bold")
+    text = Text(number(value.value), style="bold")
     interval = _interval(value.low, value.high)
     return text.append(apart + interval, style="not bold dim") if interval else text
 
@@ -371,10 +371,10 @@ def _interval(low: float | None, high: float | None, *, signed: bool = False) ->
         return ""
     # A dash between signed numbers would read as a minus.
     between = " to " if signed or low < 0 else "–"
-    return f"{_number(low, signed=signed)}{between}{_number(high, signed=signed)}"
+    return f"{number(low, signed=signed)}{between}{number(high, signed=signed)}"
 
 
-def _number(value: float | None, *, signed: bool = False) -> str:
+def number(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return "–"
     digits = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
