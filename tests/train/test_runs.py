@@ -365,6 +365,7 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
         ("nup", {"steps": 0}, "steps is 0; write a whole number of at least 1"),
         ("nup", {"batch": -1}, "batch is -1; write a whole number of at least 1"),
         ("nup", {"minutes": -1}, "minutes is -1; write a number above 0"),
+        ("clm", {"contrast": 1, "sharpness": 0}, "sharpness is 0; write a number above 0"),
         ("nup", {"held_out": "many"}, "held_out is 'many'; write a number from 0 to 1"),
         ("mlm", {"held_out": 0.0}, "0 of 60 dialogues are held out, too few to validate on; give more"),
     ],

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 from turnwise.io.source import ARCHIVES, FORMATS, resolve
 
 if TYPE_CHECKING:
@@ -180,5 +180,5 @@ def _said(address: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as problem:
-        reason = " ".join(str(problem).split())[:200]
+        reason = in_brief(problem)
         raise TurnwiseError(f"{address}: cannot be used ({reason}); check the address and your access to it") from None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
-from turnwise.models.onnx.session import first_line, thread_count
+from turnwise.models.onnx.session import thread_count
 from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.table import Table
 from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
@@ -67,7 +67,7 @@ class Pack:
             except (TurnwiseError, MemoryError):
                 raise
             except Exception as problem:  # each reader of files has its own classes of them
-                where, why = f"{self.folder / entry.file}: not what its role '{role}' needs", first_line(problem)
+                where, why = f"{self.folder / entry.file}: not what its role '{role}' needs", in_brief(problem)
                 raise TurnwiseError(f"{where} ({why}); build the pack again") from None
         return self._models[role]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.protocols import WHOLE, Batch, Ints, Window
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def read_tokenizer(content: bytes, file: str | Path) -> Tokenizer:
     try:
         return Tokenizer.from_buffer(content)
     except Exception as problem:  # the library has no class of its own for this
-        reason = " ".join(str(problem).split())[:200]
+        reason = in_brief(problem)
         raise TurnwiseError(f"{file}: not a tokenizer that can be read ({reason}); save it again") from None
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.protocols import WHOLE, Model, Window
 from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
 from turnwise.models.tokens import Tokens
@@ -126,7 +126,7 @@ def _load(kind: str, name: str, dtype: Any) -> Any:
         with quiet_loading():
             return loader.from_pretrained(name, dtype=dtype, use_safetensors=True, trust_remote_code=False)
     except (OSError, ValueError) as problem:
-        reason = " ".join(str(problem).split())[:200]
+        reason = in_brief(problem)
         if UNREACHABLE in reason:
             folder = "download it where there is a network, and give --models its folder"
             raise TurnwiseError(f"model '{name}': no hub can be reached, and no copy is kept here; {folder}") from None
@@ -149,7 +149,7 @@ def _tokens(name: str, config: Any, window: Window) -> Tokens:
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
         return Tokens(tokenizer.backend_tokenizer, limit, window, config.bos_token_id)
     except (OSError, ValueError, AttributeError) as problem:
-        reason = " ".join(str(problem).split())[:200]
+        reason = in_brief(problem)
         raise TurnwiseError(f"model '{name}' has no fast tokenizer that can be loaded ({reason})") from None
 
 

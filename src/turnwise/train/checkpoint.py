@@ -24,7 +24,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.transformers_backend import quiet_loading
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def open_network(kind: type[Network], folder: Path, **options: Any) -> Network:
         with quiet_loading():
             return kind.from_pretrained(folder, use_safetensors=True, **options)
     except (OSError, ValueError) as problem:
-        reason = " ".join(str(problem).split())[:200]
+        reason = in_brief(problem)
         raise TurnwiseError(
             f"{folder}: no safetensors weights that can be opened ({reason}); "
             "pickled weights are refused: save the model again with a new transformers"

@@ -148,8 +148,10 @@ class Config:
             given = getattr(self, name)
             if not isinstance(given, int | float) or not 0 <= given <= 1:
                 raise TurnwiseError(f"{name} is {given!r}; write a number from 0 to 1")
-        if self.minutes is not None and (not isinstance(self.minutes, int | float) or not self.minutes > 0):
-            raise TurnwiseError(f"minutes is {self.minutes!r}; write a number above 0")
+        for name in ("minutes", "sharpness"):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, int | float) or not given > 0):
+                raise TurnwiseError(f"{name} is {given!r}; write a number above 0")
 
     def _fitted(self, asked: bool) -> Config:
         """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""

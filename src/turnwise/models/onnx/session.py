@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, in_brief
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -54,9 +54,4 @@ def open_session(
             content, options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
         )
     except Exception as problem:  # onnxruntime's own exception classes share no base but this
-        raise TurnwiseError(f"{name}: not a model that onnxruntime can open ({first_line(problem)})") from None
-
-
-def first_line(problem: Exception) -> str:
-    """What an error says, in brief."""
-    return str(problem).strip().splitlines()[0][:200]
+        raise TurnwiseError(f"{name}: not a model that onnxruntime can open ({in_brief(problem)})") from None
