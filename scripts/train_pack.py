@@ -13,14 +13,13 @@ Stages, each of which starts from what an earlier one left in --out (or in --bas
     nup-again   nup-grown, gone on with, taught by that judge and by itself as it was (first: new replies, --seed 1)
     vup-taught  vup, likewise taught
     teacher     SmolLM2 with a pruned vocabulary, tuned on dialogues, to distil clm from
-    clm         twelve of SmolLM2's layers, tuned on a four-bit grid
+    clm         22 of its thirty layers, distilled onto a grid of seven levels
 
 The bundled pack holds mlm, nup-again, vup-taught (its inference head left out, as nup-again has a better one) and clm.
 
 --bases holds `minilm` and `smollm2`, as scripts/prepare_base.py writes them; --data is the folder with `train`,
 `nli`, `human` and `test`. The last two are only read to remove what overlaps with them. --minutes is what all named
-stages may take together; each gets its share. --options changes a stage: with '{"clm": {"base": "teacher",
-"teacher": "teacher"}}' the causal model is distilled too.
+stages may take together; each gets its share. --options changes a stage, as in '{"clm": {"keep_layers": 16}}'.
 --parts splits the trained weights, less the word table that all trunks share, into files of that many MB, for carrying
 them between machines; `join` puts them together again.
 """
@@ -49,7 +48,15 @@ WEIGHTS = {
 }
 PAIRS = ("sick_train", "sick_trial", "sick_test", "anli_r1_dev", "anli_r2_dev", "anli_r3_dev")
 PAIRS += ("breaking_nli", "rte_train", "rte_dev")
-CAUSAL = {"corpus_weights": WEIGHTS | {"dailydialog": 6}, "restyle": 0.15, "chunks": 1}
+CAUSAL = {
+    "corpus_power": 1.0,
+    "corpus_weights": {"dailydialog": 4},
+    "restyle": 0.15,
+    "exchanges": 0.6,
+    "packed": 128,
+    "batch": 128,
+    "compile": True,
+}
 STAGES: dict[str, dict[str, Any]] = {
     "mlm": {"objective": "mlm", "base": "minilm", "share": 2.5, "validate": 4096, "corpus_weights": WEIGHTS},
     "nup": {
@@ -81,15 +88,16 @@ STAGES: dict[str, dict[str, Any]] = {
         "validate": 1500,
         "corpus_weights": WEIGHTS,
     },
-    "teacher": {"objective": "clm", "base": "smollm2", "share": 1.5, "batch": 160, "learning_rate": 2e-4, **CAUSAL},
+    "teacher": {"objective": "clm", "base": "smollm2", "share": 2.6, "learning_rate": 2e-4, **CAUSAL},
     "clm": {
         "objective": "clm",
-        "base": "smollm2",
-        "share": 6.0,
-        "keep_layers": 12,
-        "four_bit": True,
-        "batch": 128,
-        "learning_rate": 5e-4,
+        "base": "teacher",
+        "teacher": "teacher",
+        "teacher_share": 0.5,
+        "share": 9.0,
+        "keep_layers": 22,
+        "levels": 7,
+        "learning_rate": 6e-4,
         **CAUSAL,
     },
 }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.models.export.graph import Graph
-from turnwise.models.export.storage import four_bits, quantise, restore
+from turnwise.models.export.storage import OUTERMOST, on_grid, quantise, restore
 from turnwise.models.onnx.session import open_session, thread_count
 
 
@@ -48,36 +48,49 @@ def test_the_runtime_reads_what_was_stored(tmp_path: Path, blocks: bool) -> None
     graph.save(tmp_path / "w.onnx", {})
     session = open_session((tmp_path / "w.onnx").read_bytes(), "w.onnx")
     found = session.run(["y"], {"x": np.eye(96, dtype=np.float32)})[0].T
-    if blocks:
-        codes, zeros, scales = four_bits(weight)
-        expected = (codes.astype(np.float32) - zeros[..., None]) * scales[..., None].astype(np.float32)
-        expected = expected.reshape(weight.shape)
-    else:
-        expected = restore(*quantise(weight, 8))
+    expected = stored(weight) if blocks else restore(*quantise(weight, 8))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
-@given(st.integers(0, 30))
-def test_weights_on_the_grid_come_back_as_they_were(seed: int) -> None:
-    def stored(weight: np.ndarray) -> np.ndarray:
-        codes, zeros, scales = four_bits(weight)
-        blocks = (codes.astype(np.float32) - zeros[..., None]) * scales[..., None].astype(np.float32)
-        return blocks.reshape(weight.shape)
+def stored(weight: np.ndarray) -> np.ndarray:
+    """What a grid keeps of weights."""
+    codes, steps = on_grid(weight)
+    assert codes.max() <= 2 * OUTERMOST
+    return ((codes.astype(np.float32) - OUTERMOST) * steps[..., None].astype(np.float32)).reshape(weight.shape)
 
-    once = stored(weights(seed))
+
+@given(st.integers(0, 30))
+def test_no_weight_off_the_grid_moves_by_more_than_half_a_step(seed: int) -> None:
+    weight = weights(seed)
+    steps = np.abs(weight.reshape(24, -1, 32)).max(axis=2, keepdims=True) / OUTERMOST
+    # Half a step, and what the rounding of the step adds to the outermost level.
+    assert np.all(np.abs(stored(weight) - weight).reshape(24, -1, 32) <= steps * (0.5 + OUTERMOST / 128 + 1e-3))
+
+
+@given(st.integers(0, 30), st.integers(1, OUTERMOST))
+def test_weights_on_a_grid_keep_their_levels(seed: int, outermost: int) -> None:
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(-outermost, outermost + 1, (8, 2, 64))
+    steps = rng.uniform(0.001, 0.3, (8, 2, 1)).astype(np.float32)
     # Checkpoints keep halves: the grid must survive that too.
-    again = stored(once.astype(np.float16).astype(np.float32))
-    np.testing.assert_allclose(again, once, rtol=2e-3, atol=1e-6)
+    weight = (levels * steps).reshape(8, 128).astype(np.float16).astype(np.float32)
+    found = stored(weight)
+    np.testing.assert_allclose(found, weight, rtol=0.01)
+    np.testing.assert_allclose(stored(found), found, rtol=1e-3)
+
+
+def test_zeros_stay_zeros_on_a_grid() -> None:
+    assert not stored(np.zeros((2, 64), dtype=np.float32)).any()
 
 
 def test_the_grid_is_the_one_that_models_are_trained_on() -> None:
     torch = pytest.importorskip("torch")
     causal = pytest.importorskip("turnwise.train.causal")
-    weight = weights(9)
-    trained = causal.FourBit()(torch.from_numpy(weight)).numpy()
-    codes, zeros, scales = four_bits(trained)
-    found = (codes.astype(np.float32) - zeros[..., None]) * scales[..., None].astype(np.float32)
-    np.testing.assert_allclose(found.reshape(weight.shape), trained, rtol=2e-3, atol=1e-6)
+    for levels in (3, 7, 15):
+        weight = torch.from_numpy(weights(9, (24, 128)))
+        trained = causal.Grid(weight, levels)(weight).detach().numpy()
+        assert {len(np.unique(block)) for block in trained.reshape(-1, 64)} <= set(range(levels + 1))
+        np.testing.assert_allclose(stored(trained), trained, rtol=0.01)
 
 
 def test_threads_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

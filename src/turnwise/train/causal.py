@@ -1,4 +1,4 @@
-"""Training a causal language model on dialogues: fine-tuning, shrinking by layers, distilling, 4-bit weights."""
+"""Training a causal language model on dialogues: fine-tuning, shrinking by layers, distilling, weights on a grid."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from transformers import LlamaForCausalLM
 
+from turnwise.models.export.storage import block_size
 from turnwise.text.inputs import SEPARATOR, restyled, spaced
 from turnwise.train.checkpoint import open_network, save_model, write_json
 from turnwise.train.config import Config
@@ -24,8 +25,8 @@ from turnwise.train.tasks import Labelled
 from turnwise.train.vocabulary import count_tokens, prune, spread
 
 TURN_SEPARATORS = ("\n", " ")
-BLOCK = 32
-LEVELS = 15
+# Where the search for a block's first step looks: this many mean sizes of its weights apart, for seven levels.
+FIRST_STEPS = torch.linspace(0.3, 1.4, 34)
 
 
 def spellings(dialogues: Sequence[Dialogue]) -> Iterator[str]:
@@ -78,12 +79,27 @@ class Continuation:
     def text(self, rng: Random) -> str:
         """One stretch."""
         dialogue, turn = self._places.draw(rng)
+        if rng.random() < self._config.exchanges:
+            # As Holistic's authors tuned theirs: what is said and what is answered, as one sentence.
+            turns = [t.text for t in dialogue.turns[turn : turn + 2]]
+            return " ".join(restyled(turns, rng, self._config.restyle))
         turns = [t.text for t in dialogue.turns[turn : turn + (1 if rng.random() < 0.15 else 12)]]
         return rng.choice(TURN_SEPARATORS).join(restyled(turns, rng, self._config.restyle))
 
     def batch(self, index: int) -> list[Batch]:
         rng = self._config.drawing(index)
+        if self._config.packed:
+            return [self._packed(rng, self._config.packed)]
         return self.encoded([self.text(rng) for _ in range(self._config.batch)], self._config.chunks)
+
+    def _packed(self, rng: Random, width: int) -> Batch:
+        """Texts end to end, each with the begin-of-text token before it and a newline behind it, cut into rows."""
+        rows, newline, ids = self._config.batch, self._tokenizer.encode("\n").ids, list[int]()
+        while len(ids) < rows * width:
+            for text in self._tokenizer.encode_batch_fast([self.text(rng) for _ in range(rows)]):
+                ids += [self._start, *text.ids, *newline]
+        table = torch.tensor(ids[: rows * width]).view(rows, width)
+        return {"rows": rows, "input_ids": table, "targets": table}
 
     def encoded(self, texts: Sequence[str], chunks: int = 1) -> list[Batch]:
         """Texts as tensors, in chunks of similar length."""
@@ -146,35 +162,51 @@ class Continuation:
         return math.exp(total / count)
 
 
-class FourBit(nn.Module):
-    """Weights as 4-bit blocks will store them; gradients pass straight through.
+class Grid(nn.Module):
+    """Weights as a pack will store them: whole multiples of a step that each block of inputs has for itself.
 
-    Blocks of 32 inputs share a scale and an integer zero point, and zero itself stays exact. The result is a
-    fixed point: quantising it again in the same way changes nothing.
+    Gradients pass straight through the rounding, and stop where a weight lies beyond the outermost level. The steps
+    are learnt too, each as a factor of what fits the first weights best, so that Adam moves all of them alike.
     """
 
+    first: Tensor
+
+    def __init__(self, weight: Tensor, levels: int) -> None:
+        super().__init__()
+        self.outermost = levels // 2
+        blocks = self._blocks(weight.detach().float())
+        size = blocks.abs().mean(-1, keepdim=True).clamp(min=1e-6)
+        tried = torch.stack([size * (factor * 6 / (levels - 1)) for factor in FIRST_STEPS.tolist()])
+        errors = torch.stack([(self._nearest(blocks / step) * step - blocks).square().sum(-1) for step in tried])
+        best = errors.argmin(0)[None, ..., None]
+        self.register_buffer("first", tried.gather(0, best)[0])
+        self.factors = nn.Parameter(torch.zeros(self.first.numel()))
+
+    def _blocks(self, weight: Tensor) -> Tensor:
+        return weight.reshape(len(weight), -1, block_size(weight.shape[1]))
+
+    def _nearest(self, multiples: Tensor) -> Tensor:
+        return multiples.clamp(-self.outermost, self.outermost).round()
+
     def forward(self, weight: Tensor) -> Tensor:
-        blocks = weight.detach().float().reshape(weight.shape[0], -1, BLOCK)
-        low, high = blocks.amin(-1, keepdim=True).clamp(max=0), blocks.amax(-1, keepdim=True).clamp(min=0)
-        scale = ((high - low) / LEVELS).clamp(min=1e-8)
-        zero = (-low / scale).round()
-        stored = ((blocks / scale).round() + zero).clamp(0, LEVELS)
-        coarse = ((stored - zero) * scale).reshape(weight.shape).to(weight.dtype)
-        return weight + (coarse - weight).detach()
+        steps = self.first * self.factors.exp().reshape(self.first.shape)
+        multiples = (self._blocks(weight) / steps).clamp(-self.outermost, self.outermost)
+        rounded = multiples + (multiples.round() - multiples).detach()
+        return (rounded * steps).reshape(weight.shape)
 
     def right_inverse(self, weight: Tensor) -> Tensor:
         return weight
 
 
-def _linear_layers(model: LlamaForCausalLM) -> list[nn.Module]:
+def _linear_layers(model: LlamaForCausalLM) -> list[nn.Linear]:
     return [module for module in model.model.layers.modules() if isinstance(module, nn.Linear)]
 
 
-def start_quantised(model: LlamaForCausalLM) -> None:
+def start_quantised(model: LlamaForCausalLM, levels: int) -> None:
     """From here on, train the weights of every layer as they will be stored."""
     for layer in _linear_layers(model):
         if not parametrize.is_parametrized(layer, "weight"):
-            parametrize.register_parametrization(layer, "weight", FourBit())
+            parametrize.register_parametrization(layer, "weight", Grid(layer.weight, levels))
 
 
 def settle_quantised(model: LlamaForCausalLM) -> None:

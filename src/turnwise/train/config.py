@@ -26,7 +26,12 @@ KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
 # What is counted has to be there, and what is a part of something cannot be more than all of it.
 COUNTS = ("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens")
-SHARES = ("held_out", "warmup", "dropout", "average", "fact_share", "restyle", "teacher_share", "reply_share")
+SHARES = (
+    *("held_out", "warmup", "dropout", "average"),
+    *("fact_share", "restyle", "exchanges", "teacher_share", "reply_share"),
+)
+# An odd number of them lies evenly around zero; a pack has room for fifteen.
+LEVELS = range(3, 16, 2)
 # [CLS] before a pair of texts, and [SEP] after each.
 MARKS = 3
 
@@ -81,7 +86,12 @@ class Config:
     contrast: float = 0.0
     # What a difference of one nat per token counts there; the less it counts, the farther apart responses are driven.
     sharpness: float = 4.0
-    four_bit: bool = False
+    # For a causal model: the levels that its weights may take in a pack, an odd number.
+    levels: int | None = None
+    # How many of its texts are an utterance and its answer alone, as one sentence.
+    exchanges: float = 0.0
+    # Its texts end to end in rows of so many tokens, none of them padding; each in a row of its own if left out.
+    packed: int | None = None
     compile: bool = False
     device: str = "auto"
 
@@ -152,6 +162,11 @@ class Config:
             given = getattr(self, name)
             if given is not None and (not isinstance(given, int | float) or not given > 0):
                 raise TurnwiseError(f"{name} is {given!r}; write a number above 0")
+
+        if self.packed is not None and (not isinstance(self.packed, int) or self.packed < 2):
+            raise TurnwiseError(f"packed is {self.packed!r}; write how many tokens a row has, 2 or more")
+        if self.levels is not None and self.levels not in LEVELS:
+            raise TurnwiseError(f"levels is {self.levels!r}; write an odd number from {LEVELS[0]} to {LEVELS[-1]}")
 
     def _fitted(self, asked: bool) -> Config:
         """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""

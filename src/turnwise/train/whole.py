@@ -187,13 +187,16 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
         causal.smaller_vocabulary(config.base, smaller, causal.spellings(kept), config.vocabulary)
         config = dataclasses.replace(config, base=smaller)
     model = causal.load(config.base, config.keep_layers)
-    if config.four_bit:
-        causal.start_quantised(model)
+    if config.levels:
+        causal.start_quantised(model, config.levels)
     teacher = None
     if config.teacher:
         device, dtype = beside(config)
         teacher = causal.load(config.teacher[0], dtype=dtype)
         teacher.train(False).to(device)
+    if config.compile:
+        for some in (model, teacher) if teacher else (model,):
+            network.compile_layers(some.model)
     fluent = causal.Continuation(kept, config, teacher)
     objective = contrast.Contrast(fluent, kept, config) if config.contrast else fluent
     happened = fit(model, objective, config)
@@ -201,7 +204,7 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
 
 
 def _finish_causal(config: Config, model: Any, happened: dict[str, Any], held: Sequence[Dialogue]) -> dict[str, Any]:
-    if config.four_bit:
+    if config.levels:
         causal.settle_quantised(model)
     weights = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
     described = {**model.config.to_dict(), "architectures": ["LlamaForCausalLM"], "dtype": "float16"}

@@ -28,7 +28,7 @@ from turnwise.models.protocols import Embed, Window
 from turnwise.models.tokens import Tokens
 
 # Steps in a standard deviation, by role; "words" is the shared table. Finer is larger.
-# A causal language model's layers go in four-bit blocks; its number is for its words.
+# A causal language model's layers go onto a grid of blocks; its number is for its words.
 FINENESS: Mapping[str, float] = {"words": 16, "causal-lm": 16, "nup": 16}
 DEFAULT_FINENESS = 8
 TABLES = ("unigrams", "vectors")

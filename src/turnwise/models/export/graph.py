@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from turnwise.models.export.storage import LARGEST, Floats, four_bits, quantise
+from turnwise.models.export.storage import LARGEST, OUTERMOST, Floats, on_grid, quantise
 
 FUSED = "com.microsoft"
 OPSET, IR_VERSION = 21, 10
@@ -86,17 +86,17 @@ class Graph:
         if self.fineness is None:
             return self.constant(weight.T)
         if self.blocks:
-            return self._from_four_bits(weight)
+            return self._from_grid(weight)
         # DequantizeLinear says the same, but the runtime would fuse it into a product that rounds activations.
         numbers, scales = quantise(weight, self.fineness)
         return self.op("Mul", self.cast(self.constant(numbers.T), "float32"), self.constant(scales))
 
-    def _from_four_bits(self, weight: Floats) -> str:
+    def _from_grid(self, weight: Floats) -> str:
         # Laid out as they are multiplied, so that loading takes no more than a pass over them.
-        codes, zeros, scales = four_bits(weight)
+        codes, steps = on_grid(weight)
         numbers = self.cast(self._nibbles(codes.transpose(1, 2, 0)), "float32")
-        centred = self.op("Sub", numbers, self.cast(self._nibbles(zeros.T[:, None, :]), "float32"))
-        blocks = self.op("Mul", centred, self.cast(self.constant(scales.T[:, None, :]), "float32"))
+        centred = self.op("Sub", numbers, self.constant(np.float32(OUTERMOST)))
+        blocks = self.op("Mul", centred, self.cast(self.constant(steps.T[:, None, :]), "float32"))
         return self.op("Reshape", blocks, self.ints(weight.shape[1], weight.shape[0]))
 
     def _nibbles(self, codes: npt.NDArray[np.uint8]) -> str:

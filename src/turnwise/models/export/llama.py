@@ -30,7 +30,7 @@ def export_llama(
     *,
     blocks: bool = True,
 ) -> None:
-    """Write the model to one file; unless in full precision, its layers go in four-bit blocks if asked."""
+    """Write the model to one file; unless in full precision, its layers go onto a grid of blocks if asked."""
     plain = {name: np.asarray(value, dtype=np.float32) for name, value in weights.items()}
     _Llama(plain, config, Graph(fineness, blocks=blocks)).graph.save(path, notes)
 

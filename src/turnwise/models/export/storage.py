@@ -5,8 +5,8 @@ bit, which another processor or another batch brings, then flips roundings and m
 hundredths; the same response must get the same score everywhere.
 
 The step is a fraction of a row's standard deviation and the numbers are left to the archive's own compression:
-coarser steps have less entropy. At equal size in the wheel this keeps more than four-bit blocks do, unless a model
-was trained to lie on their grid, as the bundled causal language model was.
+coarser steps have less entropy. At equal size in the wheel this keeps more than blocks with a step each do, unless a
+model was trained to lie on their grid, as the bundled causal language model was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 LARGEST = 127
-BLOCK, LEVELS = 32, 15
+# Inputs that share a step, the most that divide a matrix; the outermost of the fifteen levels around zero.
+BLOCKS, OUTERMOST = (64, 32), 7
+# How far a multiple of a step may be from a whole number where checkpoints keep halves.
+HALVES = 0.02
+# Binary digits of a step.
+DIGITS = 7
 
 
 def quantise(weight: Floats, fineness: float) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -32,18 +37,39 @@ def quantise(weight: Floats, fineness: float) -> tuple[npt.NDArray[np.int8], Flo
     return np.round(weight / scales[:, None]).astype(np.int8), scales
 
 
-def four_bits(weight: Floats) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-    """Sixteen levels in blocks of 32 inputs: codes (rows, blocks, 32), and each block's zero and scale.
+def on_grid(weight: Floats) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
+    """Whole multiples of a step that each block of inputs has for itself: codes (rows, blocks, inputs), and the steps.
 
-    The levels of a block always contain zero and span its smallest and largest weight. Weights that were trained
-    on this grid come back as they were.
+    A code is the multiple plus 7, so zero is exact and a nibble holds it. Weights that were trained on such a grid keep
+    their levels, however few they use, to within the rounding of the steps: a block's step is the largest of which its
+    weights are whole multiples. Where none is, the largest weight has the outermost level.
+
+    >>> codes, steps = on_grid(np.array([[0.5, -1.0, 0.0, 0.5] * 8], dtype=np.float32))
+    >>> codes[0, 0, :4].tolist(), steps.tolist()
+    ([8, 5, 7, 8], [[0.5]])
     """
-    blocks = weight.reshape(len(weight), -1, BLOCK)
-    low, high = blocks.min(axis=2).clip(max=0), blocks.max(axis=2).clip(min=0)
-    scales = np.maximum((high - low) / LEVELS, 1e-7).astype(np.float32)
-    zeros = np.round(-low / scales)
-    codes = (np.round(blocks / scales[..., None]) + zeros[..., None]).clip(0, LEVELS)
-    return codes.astype(np.uint8), zeros.astype(np.uint8), scales.astype(np.float16)
+    blocks = weight.reshape(len(weight), -1, block_size(weight.shape[1]))
+    largest = np.abs(blocks).max(axis=2)
+    largest[largest == 0] = 1.0
+    steps = largest / OUTERMOST
+    for multiple in range(OUTERMOST - 1, 0, -1):
+        fits = largest / multiple
+        parts = blocks / fits[..., None]
+        steps = np.where(np.abs(parts - np.round(parts)).max(axis=2) < HALVES, fits, steps)
+    codes = (np.round(blocks / steps[..., None]) + OUTERMOST).clip(0, 2 * OUTERMOST)
+    return codes.astype(np.uint8), _significant(steps).astype(np.float16)
+
+
+def _significant(steps: Floats) -> Floats:
+    """Rounded to as many binary digits as are worth their room in an archive."""
+    fractions, exponents = np.frexp(steps)
+    rounded: Floats = np.ldexp(np.round(fractions * 2**DIGITS) / 2**DIGITS, exponents)
+    return rounded
+
+
+def block_size(inputs: int) -> int:
+    """How many inputs share a step."""
+    return next((size for size in BLOCKS if inputs % size == 0), inputs)
 
 
 def restore(numbers: npt.NDArray[np.int8], scales: Floats) -> Floats:
