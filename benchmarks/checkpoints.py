@@ -30,7 +30,7 @@ class Shape:
     heads: int = 12
     inner: int = 1536
     causal_width: int = 576
-    causal_layers: int = 12
+    causal_layers: int = 22
     causal_heads: int = 9
     causal_shared: int = 3
     causal_inner: int = 1536

@@ -16,7 +16,7 @@ Made by `python scripts/explain_mlm.py`.
 """
 LARGER = (
     "*Larger causal* (`--stronger`) is SmolLM2-135M-Instruct with all its 30 layers, its 4-bit weights as published; "
-    "*causal* is the bundled model, twelve of its layers trained further on dialogues.\n"
+    "*causal* is the model that was bundled when this was made, twelve of its layers trained further on dialogues.\n"
 )
 STANDS = (
     "Overall",
