@@ -155,7 +155,7 @@ class Continuation:
         device = next(model.parameters()).device
         total, count = 0.0, 0
         for batch in self.encoded(texts, chunks=-(-len(texts) // size)):
-            logits = model(input_ids=batch["input_ids"].to(device)).logits[:, :-1].float()
+            logits = model(input_ids=batch["input_ids"].to(device), use_cache=False).logits[:, :-1].float()
             targets = batch["targets"][:, 1:].to(device)
             total += float(nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="sum"))
             count += int((targets != IGNORED).sum())
