@@ -39,6 +39,7 @@ def page(found: Mapping[str, Any], gpu: Mapping[str, Any] | None = None, huge: M
             gflops=machine["peak_gflops"],
             weights=found["weights"] + (", so ranks of int8 say nothing" if found["weights"] == "random" else ""),
         ),
+        found.get("note"),  # what has changed since, by hand
         SIDES,
         _sides(found),
         _absent(found["absent"]),

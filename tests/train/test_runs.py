@@ -385,7 +385,15 @@ def test_packed_rows_hold_whole_texts_end_to_end(room: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"levels": 8}, "levels is 8; write an odd number from 3 to 15"), ({"exchanges": 2}, "0 to 1")],
+    [
+        ({"levels": 8}, "levels is 8; write an odd number from 3 to 15"),
+        ({"exchanges": 2}, "from 0 to 1"),
+        ({"packed": 0}, "packed is 0; write a whole number of at least 1"),
+        ({"packed": 10**6}, "packed is 1000000; the base has max_position_embeddings"),
+        ({"keep_layers": "2"}, "keep_layers is '2'; write a whole number"),
+        ({"keep_layers": 0}, "at least 1"),
+        ({"keep_layers": 99}, "keep_layers is 99; the base has num_hidden_layers"),
+    ],
 )
 def test_what_a_causal_model_cannot_be_trained_with_is_one_line(room: Path, options: Any, said: str) -> None:
     with pytest.raises(TurnwiseError, match=said):

@@ -26,6 +26,7 @@ KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
 # What is counted has to be there, and what is a part of something cannot be more than all of it.
 COUNTS = ("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens")
+OPTIONAL_COUNTS = ("keep_layers", "grow_layers", "vocabulary", "taught", "packed")
 SHARES = (
     *("held_out", "warmup", "dropout", "average"),
     *("fact_share", "restyle", "exchanges", "teacher_share", "reply_share"),
@@ -143,6 +144,7 @@ class Config:
             raise TurnwiseError(
                 f"{self.base}: a model of type {kind}; {self.objective} starts from {' or '.join(kinds)}"
             )
+        self._check_size(_described(self.base))
         for folder in self.teacher:
             if not (folder / "config.json").is_file():
                 raise TurnwiseError(f"{folder}: no config.json; a teacher must be a folder of 'turnwise train'")
@@ -154,6 +156,10 @@ class Config:
             given = getattr(self, name)
             if not isinstance(given, int) or given < 1:
                 raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
+        for name in OPTIONAL_COUNTS:
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
         for name in SHARES:
             given = getattr(self, name)
             if not isinstance(given, int | float) or not 0 <= given <= 1:
@@ -163,10 +169,15 @@ class Config:
             if given is not None and (not isinstance(given, int | float) or not given > 0):
                 raise TurnwiseError(f"{name} is {given!r}; write a number above 0")
 
-        if self.packed is not None and (not isinstance(self.packed, int) or self.packed < 2):
-            raise TurnwiseError(f"packed is {self.packed!r}; write how many tokens a row has, 2 or more")
         if self.levels is not None and self.levels not in LEVELS:
             raise TurnwiseError(f"levels is {self.levels!r}; write an odd number from {LEVELS[0]} to {LEVELS[-1]}")
+
+    def _check_size(self, base: Mapping[str, Any]) -> None:
+        """Refuse more layers than the base has, and rows that are longer than it can read."""
+        for name, most in (("keep_layers", "num_hidden_layers"), ("packed", "max_position_embeddings")):
+            given, limit = getattr(self, name), base.get(most)
+            if given is not None and isinstance(limit, int) and given > limit:
+                raise TurnwiseError(f"{name} is {given}; the base has {most} {limit}")
 
     def _fitted(self, asked: bool) -> Config:
         """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""

@@ -22,6 +22,8 @@ from turnwise.verbs.queries import PER_QUERY, Asking, Method, unrelated_groups
 
 Purposes = Literal["diversity", "consistency", "both"]
 
+TOO_FEW = "too few different contexts for a group: it takes one more than --variants"
+
 
 @dataclass(repr=False)
 class Augmentation:
@@ -97,7 +99,7 @@ def augment(
             _refuse_to_lose(Path(out), ())
         rows = list(_offline(examples, asking, purpose or "diversity"))
         if not rows:
-            why = asking.notes() or ["too few different contexts for a group"]
+            why = asking.notes() or [TOO_FEW]
             raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(why)}")
         made = Augmentation(rows, asking.notes(), problems)
         if out is not None:
@@ -125,7 +127,7 @@ def augment(
         opened.close()
         ledger.close()
     if not driver.rows:
-        why = [f"the first failure: {driver.failures[0]}"] if driver.failures else asking.notes()
+        why = [f"the first failure: {driver.failures[0]}"] if driver.failures else asking.notes() or [TOO_FEW]
         asked = f"none of {len(driver.failures)} prompts was answered" if driver.failures else "there is nothing to ask"
         raise TurnwiseError("; ".join([f"{name_of(source)}: {asked}", *why]))
     result, notes = score_answers(
