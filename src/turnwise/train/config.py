@@ -26,7 +26,8 @@ KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
 # What is counted has to be there, and what is a part of something cannot be more than all of it.
 COUNTS = ("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens")
-OPTIONAL_COUNTS = ("keep_layers", "grow_layers", "vocabulary", "taught", "packed")
+# What may be left out, and the least that it can be: a row of one token has none to predict.
+OPTIONAL_COUNTS = {"keep_layers": 1, "grow_layers": 1, "vocabulary": 1, "taught": 1, "packed": 2}
 SHARES = (
     *("held_out", "warmup", "dropout", "average"),
     *("fact_share", "restyle", "exchanges", "teacher_share", "reply_share"),
@@ -156,10 +157,10 @@ class Config:
             given = getattr(self, name)
             if not isinstance(given, int) or given < 1:
                 raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
-        for name in OPTIONAL_COUNTS:
+        for name, least in OPTIONAL_COUNTS.items():
             given = getattr(self, name)
-            if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
+            if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
+                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least {least}")
         for name in SHARES:
             given = getattr(self, name)
             if not isinstance(given, int | float) or not 0 <= given <= 1:
