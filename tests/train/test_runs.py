@@ -9,8 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -26,33 +24,17 @@ from turnwise.train.tasks import Labelled  # noqa: E402
 
 from . import tiny  # noqa: E402
 
-SMALL: dict[str, Any] = {"batch": 16, "steps": 12, "validate": 30, "held_out": 0.2, "device": "cpu"}
-
-
-@pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)  # models this small only lose time to more
-    folder = tmp_path_factory.mktemp("train")
-    tiny.dialogues(folder / "toy.jsonl")
-    tiny.bert(folder / "bert")
-    tiny.llama(folder / "llama")
-    return folder
-
-
-def run(room: Path, objective: str, out: str, base: str, **options: Any) -> dict[str, Any]:
-    return train.run(objective, data=[room / "toy.jsonl"], out=room / out, base=room / base, **(SMALL | options))
-
 
 def weights(room: Path, out: str) -> dict[str, Any]:
     return load_file(room / out / "model.safetensors")
 
 
 def test_masked_lm_learns_and_leaves_the_words_frozen(room: Path) -> None:
-    before = run(room, "mlm", "mlm0", "bert", steps=1)
-    after = run(room, "mlm", "mlm", "bert", steps=60, learning_rate=3e-3)
+    before = tiny.run(room, "mlm", "mlm0", "bert", steps=1)
+    after = tiny.run(room, "mlm", "mlm", "bert", steps=60, learning_rate=3e-3)
     assert after["held_out"]["masked_loss"] < before["held_out"]["masked_loss"] - 0.3
     assert after["started_from"] is None
-    assert run(room, "mlm", "mlm2", "mlm0", steps=2)["started_from"]["steps"] == 1
+    assert tiny.run(room, "mlm", "mlm2", "mlm0", steps=2)["started_from"]["steps"] == 1
     name = "embeddings.word_embeddings.weight"
     frozen = weights(room, "bert")[name].half()
     assert torch.equal(weights(room, "mlm")[f"bert.{name}"], frozen)
@@ -63,12 +45,12 @@ def test_masked_lm_learns_and_leaves_the_words_frozen(room: Path) -> None:
 
 
 def test_opening_a_model_says_nothing(room: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run(room, "mlm", "quiet", "bert", steps=1)  # its base has no head, which transformers reports at length
+    tiny.run(room, "mlm", "quiet", "bert", steps=1)  # its base has no head, which transformers reports at length
     assert capfd.readouterr() == ("", "")
 
 
 def test_response_selection_with_context_and_with_the_fact(room: Path) -> None:
-    card = run(room, "nup+dr-f", "nup", "bert")
+    card = tiny.run(room, "nup+dr-f", "nup", "bert")
     assert set(card["held_out"]["nup"]["ranking"]["by_corpus"]) == {"toy"}
     layout = json.loads((room / "nup" / "heads.json").read_text())
     assert set(layout["heads"]) == {"nup", "dr-f"}
@@ -79,22 +61,22 @@ def test_response_selection_with_context_and_with_the_fact(room: Path) -> None:
 def test_one_trunk_for_validity_inference_and_emotion(room: Path) -> None:
     rows = [{"premise": "a dog runs", "hypothesis": "no dog runs", "label": "c"}] * 4
     (room / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    card = run(room, "vup+nli+emotion", "vup", "bert", pairs=[room / "pairs.jsonl"])
+    card = tiny.run(room, "vup+nli+emotion", "vup", "bert", pairs=[room / "pairs.jsonl"])
     assert set(card["held_out"]) == {"vup", "nli", "emotion"}
     assert not (room / "vup" / "state").exists()
 
 
 def test_a_classifier_learns_what_can_be_learnt(room: Path) -> None:
-    card = run(room, "emotion", "emotion", "bert", steps=250, learning_rate=3e-3, restyle=0.0, validate=200)
+    card = tiny.run(room, "emotion", "emotion", "bert", steps=250, learning_rate=3e-3, restyle=0.0, validate=200)
     assert card["held_out"]["emotion"]["accuracy"] > 0.9
 
 
 def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: Path) -> None:
     learning: dict[str, Any] = {"steps": 200, "learning_rate": 3e-3, "restyle": 0.0, "validate": 200}
-    judge = run(room, "emotion", "judge", "llama", **learning)
+    judge = tiny.run(room, "emotion", "judge", "llama", **learning)
     assert judge["held_out"]["emotion"]["accuracy"] > 0.9
     taught: dict[str, Any] = {"teacher": room / "judge", "teacher_share": 1.0, "taught": 80}
-    student = run(room, "emotion", "taught", "bert", **taught, **learning)
+    student = tiny.run(room, "emotion", "taught", "bert", **taught, **learning)
     assert student["held_out"]["emotion"]["accuracy"] > 0.9
     assert [teacher["base"] for teacher in student["teachers"]] == ["llama"]
     with pytest.raises(TurnwiseError, match="a pack takes BERT classifiers"):
@@ -106,8 +88,8 @@ def test_teachers_say_together_what_they_think_and_only_what_they_know(room: Pat
     from turnwise.train.config import Config
     from turnwise.train.teachers import Teachers
 
-    run(room, "vup+emotion", "one", "bert")
-    run(room, "vup", "two", "llama", seed=1)
+    tiny.run(room, "vup+emotion", "one", "bert")
+    tiny.run(room, "vup", "two", "llama", seed=1)
     config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", device="cpu", taught=3)
     teachers = Teachers([room / "one", room / "two"], config)
     rows = [Labelled(None, text, 1) for text in ("i like tea .", "tea like i .")]
@@ -141,28 +123,28 @@ def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
     from turnwise.train.replies import Replier, read_replies, replies, write_replies
     from turnwise.train.sampling import Places
 
-    kept, _ = split(read([room / "toy.jsonl"]), SMALL["held_out"])
+    kept, _ = split(read([room / "toy.jsonl"]), tiny.SMALL["held_out"])
     written = next(replies(Replier(room / "llama", "cpu"), Places(kept), seed=0, size=20))
     write_replies(room / "replies.jsonl", written)
     assert read_replies(room / "replies.jsonl") == tuple(written)
     assert all(reply.response and "\n" not in reply.response for reply in written)
     assert {turn.text for d in kept for turn in d.turns} >= {reply.earlier for reply in written if reply.earlier}
 
-    run(room, "nup+nli", "asked", "llama")
+    tiny.run(room, "nup+nli", "asked", "llama")
     asked: dict[str, Any] = {"teacher": room / "asked", "replies": room / "replies.jsonl", "reply_share": 1.0}
     config = Config.make("nup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", **asked)
     assert tasks.build("nup", kept, config).draw(Random(0)).label == tasks.UNKNOWN
-    card = run(room, "nup+nli", "told", "bert", **asked)
+    card = tiny.run(room, "nup+nli", "told", "bert", **asked)
     assert math.isfinite(card["training"]["last_loss"])  # though no row has a label
-    assert card["held_out"]["nli"]["examples"] == SMALL["validate"]
+    assert card["held_out"]["nli"]["examples"] == tiny.SMALL["validate"]
     with pytest.raises(TurnwiseError, match="name a teacher"):
-        run(room, "nup", "no", "bert", replies=room / "replies.jsonl")
+        tiny.run(room, "nup", "no", "bert", replies=room / "replies.jsonl")
 
 
 def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:
     from turnwise.train import network
 
-    run(room, "vup+emotion", "first", "bert")
+    tiny.run(room, "vup+emotion", "first", "bert")
     before = network.load_classifier(room / "first")
     labels = {"emotion": ("no emotion", "emotion"), "nli": ("contradiction", "neutral", "entailment")}
     after = network.classifier(room / "first", labels, 0.0, freeze_words=True)
@@ -192,7 +174,7 @@ def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:
     from turnwise.train import bert, network
     from turnwise.train.config import Config
 
-    run(room, "vup", "reader", "llama", steps=1)
+    tiny.run(room, "vup", "reader", "llama", steps=1)
     config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", batch=8)
     rows = [Labelled(None, text, 1) for texts in tiny.TOPICS.values() for text in texts]
     ours, theirs = (bert.pairs_of(room / name, config) for name in ("bert", "reader"))
@@ -205,7 +187,7 @@ def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_weights(room: Path) -> None:
-    first, second = (run(room, "vup", out, "bert") and weights(room, out) for out in ("one", "two"))
+    first, second = (tiny.run(room, "vup", out, "bert") and weights(room, out) for out in ("one", "two"))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -222,79 +204,14 @@ def test_a_run_that_was_cut_short_resumes(room: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(loop, "_progress", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(room, "vup", "cut", "bert", save_every=0.0, dropout=0.0)
+        tiny.run(room, "vup", "cut", "bert", save_every=0.0, dropout=0.0)
     monkeypatch.setattr(
         loop, "_progress", lambda config, step, seconds: (seen.append(step), real(config, step, seconds))[1]
     )
     seen.clear()
-    card = run(room, "vup", "cut", "bert", dropout=0.0)
+    card = tiny.run(room, "vup", "cut", "bert", dropout=0.0)
     assert seen[0] == 7
-    assert card["training"]["steps"] == SMALL["steps"]
-
-
-def test_causal_lm_shrinks_and_distils(room: Path) -> None:
-    teacher = run(room, "clm", "clm", "llama", vocabulary=330, steps=60, learning_rate=3e-3)
-    assert json.loads((room / "clm" / "config.json").read_text())["vocab_size"] < 340
-    student = run(
-        room,
-        "clm",
-        "student",
-        "clm",
-        teacher=room / "clm",
-        keep_layers=2,
-        steps=40,
-        learning_rate=3e-3,
-        levels=7,
-        packed=32,
-    )
-    assert student["held_out"]["perplexity"] < 250
-    assert teacher["held_out"]["perplexity"] < 200
-    assert json.loads((room / "student" / "config.json").read_text())["num_hidden_layers"] == 2
-
-
-@pytest.mark.parametrize("sharpness", [4.0, 0.25])
-def test_a_preference_is_the_logistic_loss_of_each_pair_and_of_all(sharpness: float) -> None:
-    from turnwise.train.contrast import preference
-
-    true, wrong = np.array([-2.0, -1.0, -3.0]), np.array([-2.5, -4.0, -1.0])
-
-    def loss(difference: npt.NDArray[np.float64]) -> float:
-        return float(np.log1p(np.exp(-sharpness * difference)).mean())
-
-    expected = (loss(true - wrong) + loss(true[:, None] - wrong[None, :])) / 2
-    assert preference(torch.tensor(true), torch.tensor(wrong), sharpness).item() == pytest.approx(expected)
-
-
-def test_contrast_teaches_what_was_not_said(room: Path) -> None:
-    learning: dict[str, Any] = {"steps": 150, "learning_rate": 3e-3, "restyle": 0.0, "validate": 80}
-    plain = run(room, "clm", "plain", "llama", **learning)
-    contrast = run(room, "clm", "contrast", "llama", contrast=1.0, **learning)
-    assert set(contrast["held_out"]["ranking"]) == {"sum", "mean"}
-    apart, before = (card["held_out"]["ranking"]["mean"] for card in (contrast, plain))
-    assert apart["pairwise"] > before["pairwise"] + 0.03
-    assert apart["across_contexts"] > before["across_contexts"] + 0.03
-    assert contrast["held_out"]["perplexity"] < 10  # it has not forgotten to speak
-
-
-def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:
-    from tokenizers import Tokenizer
-
-    from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
-    from turnwise.train.config import Config
-
-    config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama")
-    fluent = Continuation(dialogues.read(config.data), config)
-    tokenizer = Tokenizer.from_file(str(room / "llama" / "tokenizer.json"))
-    rows = [Labelled("i like tea . [SEP] do you ?", "yes , i do .", 1), Labelled(None, "dogs run", 1)]
-    for separator, text in (
-        (" ", "i like tea . do you ? yes , i do ."),
-        ("\n", "i like tea .\ndo you ?\nyes , i do ."),
-    ):
-        batch = fluent.responses(rows, [separator] * 2)
-        judged = [tokenizer.decode([int(i) for i in row if i >= 0]).strip() for row in batch["targets"]]
-        assert judged == ["yes , i do .", "dogs run"]
-        assert tokenizer.decode(batch["input_ids"][0, 1:].tolist()) == text
+    assert card["training"]["steps"] == tiny.SMALL["steps"]
 
 
 def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
@@ -314,90 +231,13 @@ def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
     after = trunk(input_ids=ids).last_hidden_state
     assert len(trunk.encoder.layer) == trunk.config.num_hidden_layers == 6
     assert torch.nn.functional.cosine_similarity(before, after, dim=-1).min() > 0.99
-    card = run(room, "emotion", "grown", "bert", grow_layers=2)
+    card = tiny.run(room, "emotion", "grown", "bert", grow_layers=2)
     assert json.loads((room / "grown" / "config.json").read_text())["num_hidden_layers"] == 2
-    assert card["held_out"]["emotion"]["examples"] == SMALL["validate"]
+    assert card["held_out"]["emotion"]["examples"] == tiny.SMALL["validate"]
     with pytest.raises(TurnwiseError, match="only a BERT trunk can grow"):
-        run(room, "emotion", "no", "llama", grow_layers=4)
+        tiny.run(room, "emotion", "no", "llama", grow_layers=4)
     with pytest.raises(TurnwiseError, match="fewer layers than it has"):
-        run(room, "emotion", "no", "grown", grow_layers=1)
-
-
-def test_weights_and_steps_of_a_grid_are_learnt() -> None:
-    from turnwise.train.causal import Grid
-
-    torch.manual_seed(0)
-    wanted, weight = torch.randn(4, 64), torch.nn.Parameter(torch.randn(4, 64))
-    grid = Grid(weight, 7)
-    first = [((grid(weight) - wanted) ** 2).mean().item(), grid.factors.detach().clone()]
-    optimizer = torch.optim.Adam([weight, *grid.parameters()], lr=0.01)
-    for _ in range(300):
-        optimizer.zero_grad()
-        ((grid(weight) - wanted) ** 2).mean().backward()
-        optimizer.step()
-    assert ((grid(weight) - wanted) ** 2).mean().item() < 0.2 * first[0]
-    assert not torch.equal(grid.factors, first[1])
-    assert all(len(block.unique()) <= 7 for block in grid(weight).detach().reshape(-1, 64))
-
-
-def test_the_first_steps_of_a_grid_lose_least() -> None:
-    from turnwise.train.causal import Grid
-
-    weight = torch.randn(6, 64, generator=torch.Generator().manual_seed(3))
-    error = ((Grid(weight, 7)(weight) - weight) ** 2).mean().item()
-    # The best seven even levels for a normal distribution leave 4.4 % of its variance.
-    assert error < 0.05 * weight.var().item()
-
-
-def test_exchanges_are_an_utterance_and_its_answer(room: Path) -> None:
-    from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
-    from turnwise.train.config import Config
-
-    read = dialogues.read([room / "toy.jsonl"])
-    config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama", exchanges=1, restyle=0)
-    pairs = {" ".join(t.text for t in d.turns[k : k + 2]) for d in read for k in range(len(d.turns))}
-    drawn = {Continuation(read, config).text(Random(seed)) for seed in range(200)}
-    assert drawn <= pairs
-    assert len(drawn) > 20
-
-
-def test_packed_rows_hold_whole_texts_end_to_end(room: Path) -> None:
-    from tokenizers import Tokenizer
-
-    from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
-    from turnwise.train.config import Config
-
-    read = dialogues.read([room / "toy.jsonl"])
-    config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama", packed=24, batch=16)
-    (batch,) = Continuation(read, config).batch(3)
-    assert batch["input_ids"].shape == (16, 24)
-    assert torch.equal(batch["input_ids"], batch["targets"])
-    start = json.loads((room / "llama" / "config.json").read_text())["bos_token_id"]
-    ids = batch["input_ids"].flatten().tolist()
-    first = ids[1 : ids.index(start, 1)]
-    rng = config.drawing(3)
-    expected = Continuation(read, config).text(rng)
-    tokenizer = Tokenizer.from_file(str(room / "llama" / "tokenizer.json"))
-    assert first == [*tokenizer.encode(expected).ids, *tokenizer.encode("\n").ids]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"levels": 8}, "levels is 8; write an odd number from 3 to 15"),
-        ({"exchanges": 2}, "from 0 to 1"),
-        ({"packed": 1}, "packed is 1; write a whole number of at least 2"),
-        ({"packed": 10**6}, "packed is 1000000; the base has max_position_embeddings"),
-        ({"keep_layers": "2"}, "keep_layers is '2'; write a whole number"),
-        ({"keep_layers": 0}, "at least 1"),
-        ({"keep_layers": 99}, "keep_layers is 99; the base has num_hidden_layers"),
-    ],
-)
-def test_what_a_causal_model_cannot_be_trained_with_is_one_line(room: Path, options: Any, said: str) -> None:
-    with pytest.raises(TurnwiseError, match=said):
-        run(room, "clm", "no", "llama", **options)
+        tiny.run(room, "emotion", "no", "grown", grow_layers=1)
 
 
 def test_utterances_can_be_broken_as_the_released_code_did(room: Path) -> None:
@@ -406,27 +246,11 @@ def test_utterances_can_be_broken_as_the_released_code_did(room: Path) -> None:
     from turnwise.train.tasks import ValidUtterance
 
     rules = {"unit": "piece", "released": True, "negative": 0.4}
-    card = run(room, "vup", "pieces", "bert", corruption=rules)
+    card = tiny.run(room, "vup", "pieces", "bert", corruption=rules)
     assert card["options"]["corruption"].items() >= rules.items()
     config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", corruption=rules)
     task = ValidUtterance(dialogues.read([room / "toy.jsonl"]), config)
     assert any("##" in task.draw(Random(seed)).second for seed in range(300))
-
-
-def test_pruned_vocabulary_writes_everything(room: Path) -> None:
-    from tokenizers import Tokenizer
-
-    from turnwise.train.vocabulary import count_tokens, prune
-
-    path = room / "llama" / "tokenizer.json"
-    texts = ["i like hot tea .", "dogs run"]
-    smaller, kept = prune(json.loads(path.read_text()), count_tokens(path, texts), 300)
-    old, new = Tokenizer.from_file(str(path)), Tokenizer.from_str(json.dumps(smaller))
-    assert len(kept) == new.get_vocab_size()
-    for text in [*texts, "žluťoučký 🐎 zebra"]:
-        assert new.decode(new.encode(text).ids) == text
-    for text in texts:
-        assert [kept[i] for i in new.encode(text).ids] == old.encode(text).ids
 
 
 @pytest.mark.parametrize(
@@ -449,7 +273,7 @@ def test_pruned_vocabulary_writes_everything(room: Path) -> None:
 )
 def test_what_cannot_be_trained_is_refused(room: Path, objective: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(TurnwiseError, match=words):
-        run(room, objective, "no", "bert", **options)
+        tiny.run(room, objective, "no", "bert", **options)
 
 
 def test_a_base_without_a_tokenizer_is_refused(room: Path, tmp_path: Path) -> None:
@@ -460,7 +284,7 @@ def test_a_base_without_a_tokenizer_is_refused(room: Path, tmp_path: Path) -> No
     ]:
         spoil(base / "tokenizer.json")
         with pytest.raises(TurnwiseError, match=words):
-            train.run("mlm", data=[room / "toy.jsonl"], out=tmp_path / "out", base=base, **SMALL)
+            train.run("mlm", data=[room / "toy.jsonl"], out=tmp_path / "out", base=base, **tiny.SMALL)
 
 
 def test_what_dialogues_lack_is_said_before_anything_is_trained(
@@ -476,13 +300,13 @@ def test_what_dialogues_lack_is_said_before_anything_is_trained(
         ("nup+dr-f", "dr-f needs two dialogues"),
     ]:
         with pytest.raises(TurnwiseError, match=f"{words}.*give files that have them"):
-            train.run(objective, data=[plain], out=tmp_path / "out", base=room / "bert", **SMALL)
+            train.run(objective, data=[plain], out=tmp_path / "out", base=room / "bert", **tiny.SMALL)
 
 
 def test_a_pair_without_a_label_is_named_by_its_line(room: Path) -> None:
     (room / "unlabelled.jsonl").write_text('{"premise": "a dog runs", "hypothesis": "no dog runs"}\n')
     with pytest.raises(TurnwiseError, match=r"unlabelled.jsonl:1: not a labelled pair \('label'\)"):
-        run(room, "nli", "no", "bert", pairs=[room / "unlabelled.jsonl"])
+        tiny.run(room, "nli", "no", "bert", pairs=[room / "unlabelled.jsonl"])
 
 
 @pytest.mark.parametrize(("objective", "base"), [("mlm", "bert"), ("vup", "bert"), ("clm", "llama")])
@@ -491,7 +315,7 @@ def test_pickled_weights_are_refused(room: Path, tmp_path: Path, objective: str,
     torch.save(load_file(tmp_path / base / "model.safetensors"), tmp_path / base / "pytorch_model.bin")
     (tmp_path / base / "model.safetensors").unlink()
     with pytest.raises(TurnwiseError, match="pickled weights are refused") as problem:
-        train.run(objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **SMALL)
+        train.run(objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **tiny.SMALL)
     assert "\n" not in str(problem.value)
 
 
@@ -502,7 +326,7 @@ def test_contexts_are_cut_to_the_positions_of_the_model(tmp_path: Path) -> None:
         for n in range(40)
     ]
     (tmp_path / "long.jsonl").write_text("\n".join(lines))
-    asked: dict[str, Any] = {"data": [tmp_path / "long.jsonl"], "base": base, **SMALL}
+    asked: dict[str, Any] = {"data": [tmp_path / "long.jsonl"], "base": base, **tiny.SMALL}
     card = train.run("mlm", out=tmp_path / "mlm", **asked)
     assert card["options"]["context_tokens"] == 100 - 64 - 3
     train.run("nup", out=tmp_path / "nup", **asked)

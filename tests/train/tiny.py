@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
+SMALL: dict[str, Any] = {"batch": 16, "steps": 12, "validate": 30, "held_out": 0.2, "device": "cpu"}
 TOPICS = {
     "tea": ["i like hot tea .", "do you drink tea every day ?", "yes , i drink green tea .", "tea is good for you ."],
     "dog": ["i have two dogs .", "are your dogs big ?", "no , my dogs are small .", "dogs run in the park ."],
@@ -87,3 +89,10 @@ def llama(folder: Path) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
+
+
+def run(room: Path, objective: str, out: str, base: str, **options: Any) -> dict[str, Any]:
+    """Train on the dialogues of a folder, from a model in it; the card."""
+    from turnwise import train
+
+    return train.run(objective, data=[room / "toy.jsonl"], out=room / out, base=room / base, **(SMALL | options))
