@@ -23,7 +23,7 @@ def request_key(fingerprint: str, request: Request) -> bytes:
     """Sixteen bytes that name a request to a model by content alone."""
     fields = dataclasses.asdict(request)
     fields.pop("role")  # the fingerprint says which model answers; what the metric calls it is of no matter
-    text = json.dumps([FORM, fingerprint, type(request).__name__, fields], sort_keys=True)
+    text = json.dumps([FORM, fingerprint, request.key, fields], sort_keys=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
 
 

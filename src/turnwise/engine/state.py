@@ -25,13 +25,14 @@ STATE, ARRAYS = "state.json", "arrays.npz"
 K = TypeVar("K")
 
 
-_allowed: list[type] = []
+_allowed: dict[str, type] = {}
 
 
 def allow(kind: type[K]) -> type[K]:
     """Class decorator: let objects of another kind be written and read too, such as a plugin's statistics."""
-    _allowed.append(kind)
+    _allowed[kind.__name__] = kind
     _kinds.cache_clear()
+    _names.cache_clear()
     return kind
 
 
@@ -52,8 +53,30 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.text.counts import Sum
     from turnwise.text.tables import Hashed
 
-    kinds = (Example, Row, Judged, Score, Evidence, GroupTotal, ClusterTotals, MeansByName, ExactSums)
-    return {kind.__name__: kind for kind in (*kinds, Pair, Replies, Moments, BleuCounts, Hashed, Sum, *_allowed)}
+    # Files hold these names, so a class may be renamed and its name here may not.
+    return {
+        "Example": Example,
+        "Row": Row,
+        "Judged": Judged,
+        "Score": Score,
+        "Evidence": Evidence,
+        "GroupTotal": GroupTotal,
+        "ClusterTotals": ClusterTotals,
+        "MeansByName": MeansByName,
+        "ExactSums": ExactSums,
+        "Pair": Pair,
+        "Replies": Replies,
+        "Moments": Moments,
+        "BleuCounts": BleuCounts,
+        "Hashed": Hashed,
+        "Sum": Sum,
+        **_allowed,
+    }
+
+
+@cache
+def _names() -> dict[type[Any], str]:
+    return {kind: name for name, kind in _kinds().items()}
 
 
 class Writer:
@@ -81,9 +104,10 @@ class Writer:
             return {type(value).__name__: self.write_all(value)}
         if isinstance(value, Metric):
             return {"metric": self._names[id(value)]}
-        name = type(value).__name__
-        if _kinds().get(name) is not type(value):
-            raise TurnwiseError(f"statistics of the kind {name} cannot be kept in a file; score without --shard")
+        name = _names().get(type(value))
+        if name is None:
+            found = type(value).__name__
+            raise TurnwiseError(f"statistics of the kind {found} cannot be kept in a file; score without --shard")
         return {"is": name, "of": {key: self.write(item) for key, item in _fields(value).items()}}
 
     def write_all(self, values: Sequence[Any]) -> Any:
@@ -96,7 +120,7 @@ class Writer:
         if kind in _columnar():
             names = [field.name for field in dataclasses.fields(values[0])]
             columns = {name: self.write_all([getattr(value, name) for value in values]) for name in names}
-            return {"each": type(values[0]).__name__, "columns": columns}
+            return {"each": _names()[type(values[0])], "columns": columns}
         if kind is dict and values[0] and all(value.keys() == values[0].keys() for value in values):
             names = list(values[0])
             return {

@@ -72,7 +72,7 @@ class Manifest:
     def fingerprint(self, role: str) -> str:
         """A name for everything that a role's answers depend on."""
         entry = self.role(role)
-        facts = [entry.kind, entry.head, entry.labels, entry.max_length, entry.begin, str(entry.window)]
+        facts = [entry.kind, entry.head, entry.labels, entry.max_length, entry.begin, entry.window.key]
         hashes = [self.files[name].sha256 for name in entry.files]
         return hashlib.sha256(json.dumps([facts, hashes]).encode()).hexdigest()[:32]
 

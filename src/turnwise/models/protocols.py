@@ -1,7 +1,8 @@
 """The questions that metrics put to models, and what a model must be able to do to answer them.
 
 A metric builds requests; it never sees a model. Requests are frozen, hashable and made of plain values, so that
-equal ones are answered once and answers can be cached by content. Two layers answer them: a *network* (one of the
+equal ones are answered once and answers can be cached by content; `key` and the field names are part of the cache's
+keys and outlive every renaming. Two layers answer them: a *network* (one of the
 four protocols below, arrays in and arrays out, one class per backend) and a *model* that turns requests into rows
 of token ids and results into answers, written once for all backends.
 """
@@ -9,8 +10,8 @@ of token ids and results into answers, written once for all backends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +38,13 @@ class Window:
     first: int | None = None
     second: int | None = None
     keep: Literal["start", "end", "last"] = "end"
-    # Fingerprints of models name their window by its repr, which must not change for windows without it.
-    together: bool = field(default=False, repr=False)
+    together: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name this window in the fingerprints of models. Packs and caches hold this text: never change it."""
+        facts = f"total={self.total}, first={self.first}, second={self.second}, keep={self.keep!r}"
+        return f"Window({facts})"
 
 
 WHOLE = Window()
@@ -52,6 +58,7 @@ class Embed:
     first that the encoder has is read.
     """
 
+    key: ClassVar[str] = "Embed"
     text: str
     pair: str | None = None
     pooling: Pooling = "mean"
@@ -69,6 +76,7 @@ class MaskedLikelihood:
     text as it is: an approximation, since each token then sees itself.
     """
 
+    key: ClassVar[str] = "MaskedLikelihood"
     text: str
     pair: str | None = None
     span: tuple[int, int] | None = None
@@ -85,6 +93,7 @@ class Continuation:
     all otherwise. `begin` also puts that token in front of a context.
     """
 
+    key: ClassVar[str] = "Continuation"
     context: str
     response: str
     begin: bool = True
@@ -96,6 +105,7 @@ class Continuation:
 class Classify:
     """The probability of each label for a text, or for a pair of texts."""
 
+    key: ClassVar[str] = "Classify"
     text: str
     pair: str | None = None
     window: Window | None = None
@@ -109,6 +119,7 @@ class Lookup:
     `unit` says what the items are: words, or tokens of the masked language model.
     """
 
+    key: ClassVar[str] = "Lookup"
     items: tuple[str, ...]
     unit: Literal["word", "token"] = "word"
     role: str = "vectors"
@@ -121,6 +132,7 @@ class Weights:
     So every such metric shares the encoder's answers, and a network of a few thousand numbers needs no runtime.
     """
 
+    key: ClassVar[str] = "Weights"
     role: str
 
 

@@ -77,7 +77,7 @@ def open_transformers(
         classes = {"encoder": "TorchEncoder", "masked-lm": "TorchMaskedLM", "causal-lm": "TorchCausalLM"}
         wrapped = getattr(torch_networks, classes[kind])(network)
     tokens = _tokens(name, network.config, window)
-    mark = f"{_identity(name, network.config)}|{kind}|{head}|{labels_of}|{window}|{dtype}"
+    mark = f"{_identity(name, network.config)}|{kind}|{head}|{labels_of}|{window.key}|{dtype}"
     fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
     budget: dict[str, Any] = {"budget": GPU_BUDGET, "ahead": GPU_AHEAD} if where == "cuda" else {}
     models: dict[str, Any] = {
