@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "chats.jsonl"
 ROWS = 1_000
 IMPORTS = (
     "import numpy, polars, altair, vl_convert, jinja2, rich.table, turnwise.cli.app, turnwise.report.page, "
-    "turnwise.verbs.evaluate, turnwise.metrics.registry as r; r.entries()"
+    "turnwise.analyses.evaluate, turnwise.metrics.registry as r; r.entries()"
 )
 
 

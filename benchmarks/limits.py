@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.chats import every_turn
 from benchmarks.sides import Ours
+from turnwise.analyses.evaluate import score_part
 from turnwise.cli.scoring import MOST_KEPT
 from turnwise.dialogue import Example
 from turnwise.engine.cache import Cache
@@ -23,7 +24,6 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack
-from turnwise.verbs.evaluate import score_part
 
 METRICS = ("usr-mlm", "usr-dr-c", "maude", "coherence")
 SCORE = """

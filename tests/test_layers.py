@@ -20,11 +20,11 @@ BELOW = {
     "engine": {"stats", "text", "io", "models", "metrics"},
     "train": {"stats", "text", "io", "models", "engine"},
     "bots": {"stats", "text", "io", "models", "metrics", "engine"},
-    "verbs": {"stats", "text", "io", "models", "metrics", "engine", "bots", "train"},
-    "report": {"stats", "text", "io", "models", "metrics", "engine", "verbs"},
+    "analyses": {"stats", "text", "io", "models", "metrics", "engine", "bots", "train"},
+    "report": {"stats", "text", "io", "models", "metrics", "engine", "analyses"},
 }
 # What a user asks of an object (`metric.score(...)`, `result.save(...)`) is done by rooms above, when it is asked.
-CONVENIENCES = {("metrics/base.py", "engine"), ("verbs/result.py", "report")}
+CONVENIENCES = {("metrics/base.py", "engine"), ("analyses/result.py", "report")}
 
 
 @pytest.mark.parametrize("room", BELOW)

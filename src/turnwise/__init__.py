@@ -1,6 +1,6 @@
 """turnwise scores open-domain dialogue: how good is each turn, each dialogue, each system, and how sure are we?
 
-The verbs are imported when first used, so that `import turnwise` costs next to nothing.
+The functions are imported when first used, so that `import turnwise` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from turnwise.analyses.agree import agreement
+    from turnwise.analyses.augment import augment
+    from turnwise.analyses.compare import compare
+    from turnwise.analyses.evaluate import Result, evaluate
+    from turnwise.analyses.fit import fit
+    from turnwise.analyses.metaevaluate import metaevaluate
+    from turnwise.analyses.normality import normality
+    from turnwise.analyses.perturb import perturb
+    from turnwise.analyses.select import select
     from turnwise.dialogue import Example
     from turnwise.errors import TurnwiseError
     from turnwise.metrics.base import Metric, Score
     from turnwise.metrics.registry import load_metric
     from turnwise.models.pack import load_pack
-    from turnwise.verbs.agree import agreement
-    from turnwise.verbs.augment import augment
-    from turnwise.verbs.compare import compare
-    from turnwise.verbs.evaluate import Result, evaluate
-    from turnwise.verbs.fit import fit
-    from turnwise.verbs.metaevaluate import metaevaluate
-    from turnwise.verbs.normality import normality
-    from turnwise.verbs.perturb import perturb
-    from turnwise.verbs.select import select
 
 __version__ = "0.1.0"
 
@@ -33,16 +33,16 @@ _HOMES = {
     "Score": "turnwise.metrics.base",
     "load_metric": "turnwise.metrics.registry",
     "load_pack": "turnwise.models.pack",
-    "Result": "turnwise.verbs.evaluate",
-    "evaluate": "turnwise.verbs.evaluate",
-    "compare": "turnwise.verbs.compare",
-    "fit": "turnwise.verbs.fit",
-    "metaevaluate": "turnwise.verbs.metaevaluate",
-    "select": "turnwise.verbs.select",
-    "agreement": "turnwise.verbs.agree",
-    "augment": "turnwise.verbs.augment",
-    "perturb": "turnwise.verbs.perturb",
-    "normality": "turnwise.verbs.normality",
+    "Result": "turnwise.analyses.evaluate",
+    "evaluate": "turnwise.analyses.evaluate",
+    "compare": "turnwise.analyses.compare",
+    "fit": "turnwise.analyses.fit",
+    "metaevaluate": "turnwise.analyses.metaevaluate",
+    "select": "turnwise.analyses.select",
+    "agreement": "turnwise.analyses.agree",
+    "augment": "turnwise.analyses.augment",
+    "perturb": "turnwise.analyses.perturb",
+    "normality": "turnwise.analyses.normality",
 }
 
 __all__ = [

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from turnwise.analyses import drive
+from turnwise.analyses.augment import augment
+from turnwise.analyses.evaluate import evaluate
+from turnwise.analyses.queries import unrelated_groups
 from turnwise.bots.base import BotError, Prompt
 from turnwise.bots.open import BotOptions, mark_of
 from turnwise.dialogue import Example
 from turnwise.engine.local import context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
-from turnwise.verbs import drive
-from turnwise.verbs.augment import augment
-from turnwise.verbs.evaluate import evaluate
-from turnwise.verbs.queries import unrelated_groups
 
 QUERIES = [
     "My sister bought a small car.",

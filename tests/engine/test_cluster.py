@@ -22,8 +22,8 @@ from turnwise.metrics.registry import load_metric
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'turnwise[ray]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'turnwise[ray]'")
 
-from turnwise.verbs.cluster import FOLDER, Job, Scorer, score_on_cluster  # noqa: E402
-from turnwise.verbs.shards import facts_of, merged  # noqa: E402
+from turnwise.analyses.cluster import FOLDER, Job, Scorer, score_on_cluster  # noqa: E402
+from turnwise.analyses.shards import facts_of, merged  # noqa: E402
 
 METRICS = "length,distinct-2,entropy-1,f1,bleu-2[corpus=true],meteor,diversity"
 

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnwise as tw
+from turnwise.analyses import evaluate as verb
+from turnwise.analyses.part import Part, Shard
+from turnwise.analyses.shards import merge, save_part
 from turnwise.engine import totals
 from turnwise.engine.local import Judged
 from turnwise.engine.summarise import Evidence
 from turnwise.models.protocols import Embed
 from turnwise.stats.exact import ExactSums
-from turnwise.verbs import evaluate as verb
-from turnwise.verbs.part import Part, Shard
-from turnwise.verbs.shards import merge, save_part
 
 METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"
 WORDS = "tea rain yes no why not i you like the a piano cats dogs very much hm".split()

@@ -14,6 +14,7 @@ import pytest
 from toy_models import Toy
 
 import turnwise as tw
+from turnwise.analyses.config import composite_of
 from turnwise.dialogue import Example
 from turnwise.engine.local import judge_examples
 from turnwise.engine.requests import pack_answer, unpack_answer
@@ -23,7 +24,6 @@ from turnwise.metrics.bertscore import match, weigh
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Embed, Pieces
-from turnwise.verbs.config import composite_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics" / "bertscore.md"
 BERT = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"}

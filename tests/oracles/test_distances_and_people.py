@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.models.pack import DEFAULT_PACK, bundled_packs
-from turnwise.verbs.metaevaluate import metaevaluate
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics"
 OVERALL = {

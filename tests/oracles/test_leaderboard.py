@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.models.pack import DEFAULT_PACK, bundled_packs
-from turnwise.verbs.metaevaluate import metaevaluate
 
 ROOT = Path(__file__).parents[2]
 NAMED, CORPUS, QUALITY = "usl-h", "USR PersonaChat", "Overall"

@@ -1,4 +1,4 @@
-"""USR's published tables, recomputed from the authors' ratings through the public verbs."""
+"""USR's published tables, recomputed from the authors' ratings through the public functions."""
 
 from __future__ import annotations
 

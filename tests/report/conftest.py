@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.browser import Browser, find_chromium
 from tests.report.results import EXAMPLES, score
-from turnwise.verbs.evaluate import Result
+from turnwise.analyses.evaluate import Result
 
 
 @pytest.fixture(scope="session")

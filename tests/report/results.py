@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from turnwise.analyses.evaluate import Result
 from turnwise.dialogue import Example
 from turnwise.engine.local import Judged
 from turnwise.engine.summarise import Summary
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric, Need, Score
-from turnwise.verbs.evaluate import Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "chats.jsonl"
 

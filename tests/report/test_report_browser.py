@@ -10,8 +10,8 @@ import pytest
 
 from tests.report.browser import Browser
 from tests.report.results import score
+from turnwise.analyses.evaluate import Result
 from turnwise.report.page import write_report
-from turnwise.verbs.evaluate import Result
 
 ROWS = "document.querySelectorAll('#turn-table tr.turn').length"
 COUNT = "document.getElementById('count').textContent"

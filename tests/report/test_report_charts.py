@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from tests.report.results import score
+from turnwise.analyses.evaluate import Result
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
 from turnwise.report.charts import FILES, all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
@@ -18,7 +19,6 @@ from turnwise.report.digest import Digest, digest
 from turnwise.report.panels import bin_edges, frame
 from turnwise.report.short_names import places, short_names
 from turnwise.report.svg import SVG, inline_svg
-from turnwise.verbs.evaluate import Result
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 
 import turnwise as tw
 from tests.report.browser import Browser
+from turnwise.analyses.evaluate import Result
 from turnwise.dialogue import Example
 from turnwise.engine.local import Judged
 from turnwise.engine.summarise import Summary
@@ -21,7 +22,6 @@ from turnwise.metrics.consistency import own_turns
 from turnwise.report.digest import digest
 from turnwise.report.groups import MOST_PAIRS, contradictions, group_table
 from turnwise.report.page import render
-from turnwise.verbs.evaluate import Result
 
 HOSTILE = "<script>alert(1)</script>"
 

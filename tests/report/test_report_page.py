@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from tests.report.results import score
+from turnwise.analyses.evaluate import Result
+from turnwise.analyses.part import Part
 from turnwise.engine import shown
 from turnwise.report import page
 from turnwise.report.digest import digest
 from turnwise.report.page import render, write_report
 from turnwise.report.tables import metric_table, rating_table
 from turnwise.report.turns import chosen_turns
-from turnwise.verbs.evaluate import Result
-from turnwise.verbs.part import Part
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--<script> & \" ' \u2028"
 

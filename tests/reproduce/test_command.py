@@ -140,7 +140,7 @@ def test_logs_of_conversations_are_read_by_both_protocols(out: Path) -> None:
     assert {cell["ours"]["n"] for cell in ours if cell["key"]["level"] == "system"} == {3, None}
 
 
-def test_ours_is_what_the_verbs_say(out: Path, mini_data: Path, tmp_path: Path) -> None:
+def test_ours_is_what_the_analyses_say(out: Path, mini_data: Path, tmp_path: Path) -> None:
     table = json.loads((out / "tables" / "usr-1.json").read_text())
     ours = {
         (cell["key"]["quality"], cell["key"]["statistic"]): cell["ours"]["value"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.reproduce import leaderboard
 from turnwise.reproduce.cells import Cell, Figure, Ours, Paper, Table, TableSpec, from_record, to_record
 from turnwise.reproduce.grid import grid
@@ -18,7 +19,6 @@ from turnwise.reproduce.published import COLLECTION, Key, everything, of_table
 from turnwise.reproduce.room import PAPER_MODELS, Room
 from turnwise.reproduce.run import papers
 from turnwise.reproduce.stand import Stand
-from turnwise.verbs.metaevaluate import MetaRow
 
 KEY = Key("c", "turn", "q", "m", "spearman")
 

@@ -56,8 +56,8 @@ def fit(
     cache: Cached = None,
 ) -> None:
     """Fit weights for metrics to your own raters. Checked on contexts that were held out."""
+    from turnwise.analyses.fit import fit as run
     from turnwise.cli import show
-    from turnwise.verbs.fit import fit as run
 
     with show.progress("scoring") as tick:
         result = run(
@@ -114,9 +114,9 @@ def select(
     cache: Cached = None,
 ) -> None:
     """Pick the best response to every context. Let voters decide between two metrics, and count their votes."""
+    from turnwise.analyses.ballots import count_votes
+    from turnwise.analyses.select import select as run
     from turnwise.cli import show
-    from turnwise.verbs.ballots import count_votes
-    from turnwise.verbs.select import select as run
 
     if votes is not None:
         if key is None or files or metric or against or ballots or out:

@@ -36,8 +36,8 @@ from turnwise.cli.options import (
 from turnwise.errors import TurnwiseError
 
 if TYPE_CHECKING:
+    from turnwise.analyses.gate import Gate
     from turnwise.metrics.composite import CompositeMetric
-    from turnwise.verbs.gate import Gate
 
 app = typer.Typer(
     name="turnwise",
@@ -210,10 +210,10 @@ def compare(
     cache: Cached = None,
 ) -> None:
     """Say which systems differ, by how much, and how surely. Gate a release on it."""
+    from turnwise.analyses.compare import compare as run
+    from turnwise.analyses.config import load_config
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
-    from turnwise.verbs.compare import compare as run
-    from turnwise.verbs.config import load_config
 
     composite = None if config is None else load_config(config)
     gates = [_parse_gate(text, composite) for text in fail_if_worse or ()]
@@ -287,8 +287,8 @@ def metaeval(
     cache: Cached = None,
 ) -> None:
     """Correlate metrics with human ratings. How far can each metric be trusted?"""
+    from turnwise.analyses.metaevaluate import metaevaluate
     from turnwise.cli import show
-    from turnwise.verbs.metaevaluate import metaevaluate
 
     with show.progress("scoring") as tick:
         result = metaevaluate(
@@ -324,8 +324,8 @@ def agreement(
     seed: Seed = 0,
 ) -> None:
     """Say how far the raters agree with each other. In every form that papers report."""
+    from turnwise.analyses.agree import agreement as run
     from turnwise.cli import show
-    from turnwise.verbs.agree import agreement as run
 
     with show.working("comparing raters"):
         result = run(
@@ -368,7 +368,7 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _parse_gate(text: str, composite: CompositeMetric | None) -> Gate:
-    from turnwise.verbs.gate import Gate
+    from turnwise.analyses.gate import Gate
 
     metric, at, margin = text.rpartition("@")
     composed = composite if composite is not None and composite.name == metric else None

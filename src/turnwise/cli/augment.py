@@ -108,10 +108,10 @@ def augment(
     cache: Cached = None,
 ) -> None:
     """Ask every query in other words. Write a file for a system to answer, or ask it and score its answers."""
+    from turnwise.analyses.augment import augment as run
+    from turnwise.analyses.evaluate import check_targets
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
-    from turnwise.verbs.augment import augment as run
-    from turnwise.verbs.evaluate import check_targets
 
     if bot is None and (report is not None or metrics is not None):
         raise TurnwiseError("--report and --metrics are for answers; add --bot, or score the answered file")

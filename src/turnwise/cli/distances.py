@@ -24,8 +24,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
-    from turnwise.verbs.normality import NormalityReport
-    from turnwise.verbs.perturb import Perturbation
+    from turnwise.analyses.normality import NormalityReport
+    from turnwise.analyses.perturb import Perturbation
 
 
 def perturb(
@@ -51,9 +51,9 @@ def perturb(
     cache: Cached = None,
 ) -> None:
     """Spoil people's own answers step by step and watch metrics. Do they get worse with every step?"""
+    from turnwise.analyses.evaluate import check_targets
+    from turnwise.analyses.perturb import perturb as run
     from turnwise.cli import show
-    from turnwise.verbs.evaluate import check_targets
-    from turnwise.verbs.perturb import perturb as run
 
     check_targets(files, files=[plot])
     with show.progress("scoring") as tick:
@@ -96,8 +96,8 @@ def normality(
     cache: Cached = None,
 ) -> None:
     """Test the vectors behind a distance for normality. Dimension by dimension, by Shapiro and Wilk."""
+    from turnwise.analyses.normality import normality as run
     from turnwise.cli import show
-    from turnwise.verbs.normality import normality as run
 
     with show.working("testing"):
         result = run(

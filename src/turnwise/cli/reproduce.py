@@ -35,12 +35,12 @@ def reproduce(
     """Compute every table and figure of a paper. Ours beside what was published."""
     from tempfile import TemporaryDirectory
 
+    from turnwise.analyses.evaluate import check_targets
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
     from turnwise.reproduce.room import Room
     from turnwise.reproduce.run import check_numbers, papers
     from turnwise.reproduce.run import reproduce as run
-    from turnwise.verbs.evaluate import check_targets
 
     wanted = papers([paper])
     folder = _data_folder(data)

@@ -14,7 +14,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
-    from turnwise.verbs.result import Result
+    from turnwise.analyses.result import Result
 
 # Rows of a run that stay in memory, for charts and the report; of more, an even sample does.
 MOST_KEPT, FEWEST_KEPT = 20_000, 5_000
@@ -36,9 +36,9 @@ def score(
     if engine == "ray":
         _score_on_cluster(files, metrics, options, out=out, report=report, form=form, seed=seed, shard=shard)
         return
-    from turnwise.verbs.evaluate import check_targets, name_of, score_part
-    from turnwise.verbs.part import Shard, check_usable
-    from turnwise.verbs.shards import PART, save_part
+    from turnwise.analyses.evaluate import check_targets, name_of, score_part
+    from turnwise.analyses.part import Shard, check_usable
+    from turnwise.analyses.shards import PART, save_part
 
     mine = None if shard is None else Shard.parse(shard)
     if mine is not None and out is None:
@@ -76,12 +76,12 @@ def _score_on_cluster(
     seed: int,
     shard: str | None,
 ) -> None:
+    from turnwise.analyses.cluster import score_on_cluster
+    from turnwise.analyses.evaluate import check_targets
+    from turnwise.analyses.part import check_usable
     from turnwise.engine.state import STATE
     from turnwise.io.remote import as_url, is_url, store
     from turnwise.report.charts import FILES
-    from turnwise.verbs.cluster import score_on_cluster
-    from turnwise.verbs.evaluate import check_targets
-    from turnwise.verbs.part import check_usable
 
     if out is None:
         raise TurnwiseError("--engine ray: workers leave what they find in a folder or address; add --out DIR")
@@ -103,8 +103,8 @@ def _score_on_cluster(
 
 def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, form: str, seed: int) -> None:
     """Put shards together and show what was found."""
-    from turnwise.verbs.evaluate import check_targets
-    from turnwise.verbs.shards import merge as run
+    from turnwise.analyses.evaluate import check_targets
+    from turnwise.analyses.shards import merge as run
 
     check_targets(folder=out, report=report)
     with show.working("merging"):

@@ -20,15 +20,15 @@ from turnwise.cli.streams import for_machines
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
+    from turnwise.analyses.agree import Agreement, AgreementRow
+    from turnwise.analyses.ballots import Votes
+    from turnwise.analyses.compare import Comparison
+    from turnwise.analyses.evaluate import Result
+    from turnwise.analyses.fit import Agrees, Fit
+    from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow
+    from turnwise.analyses.rivals import RivalRow
+    from turnwise.analyses.select import Selection
     from turnwise.engine.summarise import SystemValue
-    from turnwise.verbs.agree import Agreement, AgreementRow
-    from turnwise.verbs.ballots import Votes
-    from turnwise.verbs.compare import Comparison
-    from turnwise.verbs.evaluate import Result
-    from turnwise.verbs.fit import Agrees, Fit
-    from turnwise.verbs.metaevaluate import MetaEvaluation, MetaRow
-    from turnwise.verbs.rivals import RivalRow
-    from turnwise.verbs.select import Selection
 
 # A file with a million bad rows should still leave the terminal readable.
 MOST_PROBLEMS = 20

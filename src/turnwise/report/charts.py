@@ -32,7 +32,7 @@ from turnwise.wording import counted
 if TYPE_CHECKING:
     import altair as alt
 
-    from turnwise.verbs.evaluate import Result
+    from turnwise.analyses.evaluate import Result
 
 # More points than this in one panel hide each other, and every one of them makes the page heavier.
 MOST_POINTS = 300

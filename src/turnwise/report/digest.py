@@ -21,7 +21,7 @@ from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation, spearman
 
 if TYPE_CHECKING:
-    from turnwise.verbs.evaluate import Result
+    from turnwise.analyses.evaluate import Result
 
 # Metrics of whole systems say nothing about a turn.
 NO_SCORE = Score(None)

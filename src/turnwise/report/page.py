@@ -25,7 +25,7 @@ from turnwise.report.words import headlines
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
-    from turnwise.verbs.evaluate import Result
+    from turnwise.analyses.evaluate import Result
 
 # What a chart says to those who cannot see it.
 DESCRIPTIONS = {

@@ -10,7 +10,7 @@ from turnwise.report.panels import Record, frame, panels, system_colour
 if TYPE_CHECKING:
     import altair as alt
 
-    from turnwise.verbs.perturb import Perturbation
+    from turnwise.analyses.perturb import Perturbation
 
 
 def perturb_chart(result: Perturbation) -> alt.FacetChart:

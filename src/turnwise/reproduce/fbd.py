@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from turnwise.analyses.normality import normality
 from turnwise.dialogue import mean_rating
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce import fbd_words
@@ -16,7 +17,6 @@ from turnwise.reproduce.fbd_words import words_spearman
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
-from turnwise.verbs.normality import normality
 
 # As the paper calls a corpus: its file, and the quality of Table 3.
 CORPORA = {

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
 from turnwise.reproduce.grid import ABOVE
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
 from turnwise.reproduce.room import Room
-from turnwise.verbs.metaevaluate import MetaRow
 
 NAME = "leaderboard"
 # The metric by which the whole is judged, named beforehand.

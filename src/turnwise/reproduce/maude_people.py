@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.analyses.evaluate import evaluate
+from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce.cells import Ours, by_corpus
@@ -18,8 +20,6 @@ from turnwise.reproduce.room import Room
 from turnwise.reproduce.stand import Stand, Stands, chosen
 from turnwise.stats.calibrate import calibrate
 from turnwise.stats.correlation import spearman
-from turnwise.verbs.evaluate import evaluate
-from turnwise.verbs.metaevaluate import metaevaluate
 
 HEADS = "a network of the models in use, trained on other dialogues than the paper's"
 ON_ALL: Stands = {

@@ -1,4 +1,4 @@
-"""Where a reproduction works: the data and models at hand, and the verbs, each of whose answers is computed once."""
+"""Where a reproduction works: the data and models at hand, and the analyses, each of whose answers is computed once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from turnwise.analyses.agree import AgreementRow, agreement
+from turnwise.analyses.evaluate import Result, evaluate
+from turnwise.analyses.metaevaluate import MetaRow, metaevaluate
 from turnwise.dialogue import Example
 from turnwise.engine.ask import asker
 from turnwise.engine.local import Ask
@@ -22,9 +25,6 @@ from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import load_models, offered_roles
 from turnwise.reproduce.whole import fault
 from turnwise.train.dialogues import Dialogue, read
-from turnwise.verbs.agree import AgreementRow, agreement
-from turnwise.verbs.evaluate import Result, evaluate
-from turnwise.verbs.metaevaluate import MetaRow, metaevaluate
 
 Meta = dict[tuple[str, str, str], MetaRow]
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Room:
         return [row.example for row in read_rows([self.corpus(name)]) if row.example]
 
     def derived(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
-        """A corpus made from others, written where the verbs can read it."""
+        """A corpus made from others, written where the analyses can read it."""
         file = self.work / f"{name}.jsonl"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
@@ -138,7 +138,7 @@ class Room:
         absent = sorted((metric.roles | asked) - self.roles)
         return f"the models in use have no {' and no '.join(repr(role) for role in absent)}" if absent else ""
 
-    # --- verbs --------------------------------------------------------------------------------------------
+    # --- analyses -------------------------------------------------------------------------------------------
 
     def meta(
         self, corpus: str | Path, requests: Sequence[str], exclude: Sequence[str] = (), level: str = "all"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.reproduce.cells import Ours
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.room import Room
-from turnwise.verbs.metaevaluate import MetaRow
 
 Statistic = Literal["pearson", "spearman"]
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.analyses.select import select
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
@@ -31,7 +32,6 @@ from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shippe
 from turnwise.reproduce.usl_h_figures import AVERAGE, CONTEXT_ALONE, HIERARCHY, group_bars, rater_bars, swap_bars
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
-from turnwise.verbs.select import select
 
 EXAMPLES = "the texts of the paper's examples are not part of its release"
 VECTORS, ENCODER = "word vectors of the models in use", "the encoder of the models in use"

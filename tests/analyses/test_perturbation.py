@@ -14,6 +14,8 @@ from scipy import stats
 from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 from typer.testing import CliRunner
 
+from turnwise.analyses.normality import normality
+from turnwise.analyses.perturb import perturb
 from turnwise.cli.app import app
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
@@ -21,8 +23,6 @@ from turnwise.models.pack import DEFAULT_PACK, bundled_packs, load_pack
 from turnwise.models.protocols import Embed
 from turnwise.text.perturb import TRANSFORMS
 from turnwise.train.dialogues import read
-from turnwise.verbs.normality import normality
-from turnwise.verbs.perturb import perturb
 
 Rows = list[dict[str, Any]]
 RATIOS = (0.0, 0.5, 1.0)

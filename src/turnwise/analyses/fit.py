@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.config import composite_of, name_for, save_config
+from turnwise.analyses.evaluate import check_targets, evaluate, refuse_waiting
+from turnwise.analyses.rated import Item, clusters_of, named_twice, rated_items
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions
@@ -25,9 +28,6 @@ from turnwise.stats.fitting import (
     held_out_predictions,
     weight_intervals,
 )
-from turnwise.verbs.config import composite_of, name_for, save_config
-from turnwise.verbs.evaluate import check_targets, evaluate, refuse_waiting
-from turnwise.verbs.rated import Item, clusters_of, named_twice, rated_items
 
 # With fewer items than this for each metric, weights follow the accidents of the sample.
 ITEMS_PER_METRIC = 3

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
+from turnwise.analyses.config import is_config
 from turnwise.errors import TurnwiseError
 from turnwise.io.remote import is_url
 from turnwise.io.source import STDIN, resolve
-from turnwise.verbs.config import is_config
 
 # What `Result.save` writes into its folder.
 SAVED = ("result.json", "turns.parquet", "systems.csv")

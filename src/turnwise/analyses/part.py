@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from turnwise.analyses.problems import Problems
+from turnwise.analyses.result import Result
 from turnwise.dialogue import Row
 from turnwise.engine.ask import borrowed_constants
 from turnwise.engine.local import Judged, cluster_key
@@ -14,8 +16,6 @@ from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.identity import InputIdentity
 from turnwise.metrics.base import Metric
-from turnwise.verbs.problems import Problems
-from turnwise.verbs.result import Result
 
 
 @dataclass(frozen=True, slots=True)

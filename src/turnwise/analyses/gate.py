@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnwise.analyses.compare import FEWEST, CompareRow, Comparison
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric
-from turnwise.verbs.compare import FEWEST, CompareRow, Comparison
 from turnwise.wording import counted
 
 # Nothing is said about a system when more than this share of its rows has no score, or of its contexts no answer.

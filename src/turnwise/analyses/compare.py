@@ -9,17 +9,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from turnwise.analyses.differences import difference
+from turnwise.analyses.evaluate import Result, check_seed, evaluate
+from turnwise.analyses.pairs import Answered, Match, match
+from turnwise.analyses.problems import AS_ONE, GOES_ON
+from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats import significance
-from turnwise.verbs.differences import difference
-from turnwise.verbs.evaluate import Result, check_seed, evaluate
-from turnwise.verbs.pairs import Answered, Match, match
-from turnwise.verbs.problems import AS_ONE, GOES_ON
-from turnwise.verbs.table import Rows
 from turnwise.wording import counted
 
 SIGNIFICANT = 0.05

@@ -16,6 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from turnwise.analyses.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
+from turnwise.analyses.part import Part, Shard
+from turnwise.analyses.shards import facts_of, merged, metrics_in, save_part
 from turnwise.engine.ask import answering, asker
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
@@ -23,9 +26,6 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
 from turnwise.io.remote import as_url, is_url, places, retrieve, store
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.verbs.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
-from turnwise.verbs.part import Part, Shard
-from turnwise.verbs.shards import facts_of, merged, metrics_in, save_part
 
 FOLDER = "partitions"
 # Rows of a partition that are kept for the report's charts and turns.

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import turnwise as tw
+from turnwise.analyses.evaluate import offered_by
+from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
 from turnwise.models.pack import offered_roles
-from turnwise.verbs.evaluate import offered_by
-from turnwise.verbs.unmet import remarks
 
 
 def test_every_row_comes_out_in_order_with_its_error(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
+from turnwise.analyses.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
+from turnwise.analyses.gate import Gate
 from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
@@ -22,8 +24,6 @@ from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.metrics.uslh import Composition, compose
 from turnwise.models.protocols import Classify
-from turnwise.verbs.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
-from turnwise.verbs.gate import Gate
 
 TOML = """
 name = "mine"

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from turnwise.analyses.evaluate import Result, evaluate
+from turnwise.analyses.queries import Query, unanswered
 from turnwise.bots.base import Bot, BotError, Prompt, ask
 from turnwise.dialogue import Example
 from turnwise.engine.local import Judged
@@ -17,8 +19,6 @@ from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import offered_roles
-from turnwise.verbs.evaluate import Result, evaluate
-from turnwise.verbs.queries import Query, unanswered
 
 # A bot that fails this often in a row is down, and asking on would only make a hole in the results.
 GIVE_UP = 5

@@ -7,6 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from turnwise.analyses.evaluate import check_qualities, evaluate
+from turnwise.analyses.points import Level, Points, intervals_of, points_of, system_means
+from turnwise.analyses.pooled import Pooled
+from turnwise.analyses.problems import GOES_ON
+from turnwise.analyses.rivals import RivalRow, rivals
+from turnwise.analyses.table import Rows
 from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, names_apart
@@ -15,12 +21,6 @@ from turnwise.metrics.composite import CompositeMetric
 from turnwise.stats.correlation import kendall, pearson, spearman
 from turnwise.stats.interval import Interval
 from turnwise.stats.systems import system_correlation_interval
-from turnwise.verbs.evaluate import check_qualities, evaluate
-from turnwise.verbs.points import Level, Points, intervals_of, points_of, system_means
-from turnwise.verbs.pooled import Pooled
-from turnwise.verbs.problems import GOES_ON
-from turnwise.verbs.rivals import RivalRow, rivals
-from turnwise.verbs.table import Rows
 
 # By metric and quality.
 Measured = Mapping[tuple[str, str], Points]

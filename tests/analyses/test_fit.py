@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import turnwise as tw
-from turnwise.verbs.config import load_config
-from turnwise.verbs.evaluate import evaluate
-from turnwise.verbs.fit import Fit, fit
-from turnwise.verbs.rated import clusters_of, rated_items
+from turnwise.analyses.config import load_config
+from turnwise.analyses.evaluate import evaluate
+from turnwise.analyses.fit import Fit, fit
+from turnwise.analyses.rated import clusters_of, rated_items
 
 
 def conversations(contexts: int = 20, seed: int = 0, noise: float = 0.3) -> list[dict[str, Any]]:

@@ -9,6 +9,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import SupportsIndex
 
+from turnwise.analyses.config import choose_metrics, load_config
+from turnwise.analyses.part import Part, Shard, check_usable
+from turnwise.analyses.problems import Problems as Problems
+from turnwise.analyses.result import Result as Result
+from turnwise.analyses.targets import check_targets as check_targets
+from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
 from turnwise.engine.ask import answering, asker
 from turnwise.engine.local import Ask, Judged, judge_rows
@@ -21,12 +27,6 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import SYSTEMS
 from turnwise.models.pack import offered_roles
-from turnwise.verbs.config import choose_metrics, load_config
-from turnwise.verbs.part import Part, Shard, check_usable
-from turnwise.verbs.problems import Problems as Problems
-from turnwise.verbs.result import Result as Result
-from turnwise.verbs.targets import check_targets as check_targets
-from turnwise.verbs.unmet import remarks
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000

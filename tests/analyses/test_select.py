@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
-from turnwise.verbs.ballots import COLUMNS, VOTES, count_votes, outcome, safe_cell, win_rate
-from turnwise.verbs.config import composite_of, save_config
-from turnwise.verbs.select import select
+from turnwise.analyses.ballots import COLUMNS, VOTES, count_votes, outcome, safe_cell, win_rate
+from turnwise.analyses.config import composite_of, save_config
+from turnwise.analyses.select import select
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from turnwise.analyses.targets import check_targets
 from turnwise.engine.local import Judged
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.engine.summarise import Summary, SystemValue
@@ -17,7 +18,6 @@ from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
-from turnwise.verbs.targets import check_targets
 
 if TYPE_CHECKING:
     import polars as pl

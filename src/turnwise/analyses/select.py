@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from turnwise.analyses.ballots import Ballot, make_ballots, write_ballots
+from turnwise.analyses.config import load_config
+from turnwise.analyses.evaluate import check_targets, evaluate
 from turnwise.dialogue import Example
 from turnwise.engine.local import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import load_metric
-from turnwise.verbs.ballots import Ballot, make_ballots, write_ballots
-from turnwise.verbs.config import load_config
-from turnwise.verbs.evaluate import check_targets, evaluate
 
 
 @dataclass(frozen=True, slots=True)

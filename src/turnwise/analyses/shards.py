@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from turnwise.analyses.config import composite_of, config_of
+from turnwise.analyses.evaluate import check_seed
+from turnwise.analyses.part import Part, Shard, check_usable
+from turnwise.analyses.result import Result
 from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spooled_turns
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.engine.summarise import Summary
@@ -14,10 +18,6 @@ from turnwise.io.identity import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.verbs.config import composite_of, config_of
-from turnwise.verbs.evaluate import check_seed
-from turnwise.verbs.part import Part, Shard, check_usable
-from turnwise.verbs.result import Result
 
 PART = "part"
 

@@ -8,14 +8,14 @@ from itertools import chain
 
 import numpy as np
 
+from turnwise.analyses.evaluate import check_qualities, check_seed, rows_of
+from turnwise.analyses.rated import named_twice, rater_names
+from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, names_apart
 from turnwise.stats import agreement as forms
-from turnwise.verbs.evaluate import check_qualities, check_seed, rows_of
-from turnwise.verbs.rated import named_twice, rater_names
-from turnwise.verbs.table import Rows
 from turnwise.wording import counted
 
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 
+from turnwise.analyses.compare import compare
+from turnwise.analyses.evaluate import Result, evaluate
+from turnwise.analyses.fit import fit
+from turnwise.analyses.gate import Gate
+from turnwise.analyses.metaevaluate import metaevaluate
+from turnwise.analyses.select import select
 from turnwise.errors import TurnwiseError
 from turnwise.report.charts import all_charts, to_svg
 from turnwise.report.digest import digest
-from turnwise.verbs.compare import compare
-from turnwise.verbs.evaluate import Result, evaluate
-from turnwise.verbs.fit import fit
-from turnwise.verbs.gate import Gate
-from turnwise.verbs.metaevaluate import metaevaluate
-from turnwise.verbs.select import select
 
 Rows = list[dict[str, Any]]
 # The recommended layer is one of a trained trunk; of a small random one the upper layers know the most.
@@ -127,7 +127,7 @@ def test_held_against_people_as_systems_only(rows: Rows, full_pack: Path) -> Non
         metaevaluate(rows, "fbd", models=full_pack, cache="off")
 
 
-def test_verbs_that_need_turns_say_so(rows: Rows, full_pack: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_analyses_that_need_turns_say_so(rows: Rows, full_pack: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(TurnwiseError, match="no metric judges single turns"):
         fit(rows, "Overall", "fbd", config=tmp_path / "x.toml", models=full_pack, cache="off")
     with pytest.raises(TurnwiseError, match="fbd"):

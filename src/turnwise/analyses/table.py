@@ -1,4 +1,4 @@
-"""What the verbs that answer with rows have in common: a frame, a JSON document, and a look in a notebook."""
+"""What the analyses that answer with rows have in common: a frame, a JSON document, and a look in a notebook."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.analyses.targets import check_targets
 from turnwise.errors import TurnwiseError
-from turnwise.verbs.targets import check_targets
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.pairs import Key, Match, in_pairs
 from turnwise.engine.groups import GroupTotal, add_to_group
 from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.summarise import Summary, leave_one_out
@@ -16,7 +17,6 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.stats import significance
 from turnwise.stats.jackknife import jackknife_comparison
 from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
-from turnwise.verbs.pairs import Key, Match, in_pairs
 
 
 class Difference(NamedTuple):

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from turnwise.analyses.drive import Driver, Ledger, score_answers
+from turnwise.analyses.evaluate import Result, check_seed, check_targets, name_of, rows_of
+from turnwise.analyses.queries import PER_QUERY, Asking, Method, unrelated_groups
 from turnwise.bots.base import Bot
 from turnwise.bots.http import KEY_VARIABLE
 from turnwise.bots.open import BotOptions, mark_of, open_bot
@@ -16,9 +19,6 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.io.write import example_to_dict
 from turnwise.text.augment.substitute import Sense, Style
-from turnwise.verbs.drive import Driver, Ledger, score_answers
-from turnwise.verbs.evaluate import Result, check_seed, check_targets, name_of, rows_of
-from turnwise.verbs.queries import PER_QUERY, Asking, Method, unrelated_groups
 
 Purposes = Literal["diversity", "consistency", "both"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.result import Result
 from turnwise.engine.local import Judged
 from turnwise.engine.summarise import Summary
-from turnwise.verbs.result import Result
 
 
 class Pooled:

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.evaluate import Problems, rows_of
+from turnwise.analyses.table import Rows
 from turnwise.engine.ask import asker
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.distance import Distance
 from turnwise.metrics.registry import load_metric
 from turnwise.models.protocols import Request
 from turnwise.stats.normality import FEWEST, shapiro_wilk
-from turnwise.verbs.evaluate import Problems, rows_of
-from turnwise.verbs.table import Rows
 
 REFERENCES = "references"
 

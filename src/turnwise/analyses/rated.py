@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.evaluate import check_qualities
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.local import Judged, context_key
 from turnwise.errors import TurnwiseError
-from turnwise.verbs.evaluate import check_qualities
 from turnwise.wording import counted
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.analyses.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
+from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_rows
@@ -19,8 +21,6 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import expand
 from turnwise.models.pack import offered_roles
 from turnwise.text.perturb import TRANSFORMS, Transform, perturbed
-from turnwise.verbs.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
-from turnwise.verbs.table import Rows
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SEEDS = 5
