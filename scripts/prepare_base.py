@@ -18,7 +18,8 @@ def half(model: Path, out: Path, origin: str) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
-    from turnwise.train.checkpoint import CARD, write_json
+    from turnwise.files import write_json
+    from turnwise.train.checkpoint import CARD
 
     out.mkdir(parents=True, exist_ok=True)
     weights = load_file(model / "model.safetensors")

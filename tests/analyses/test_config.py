@@ -165,8 +165,8 @@ def test_every_part_gets_its_own_answers() -> None:
 
 
 def test_a_metric_registered_elsewhere_can_be_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = registry.Entry("third-party", Echo, {})
-    monkeypatch.setitem(registry.entries(), "third-party", entry)
+    monkeypatch.setattr(registry.METRICS, "_items", dict(registry.METRICS._items))
+    registry.register({"third-party": {}})(Echo)
     metric = composite_of({"name": "mine", "parts": [{"metric": "third-party", "weight": 1}]})
     assert isinstance(metric.parts[0].metric, Echo)
 

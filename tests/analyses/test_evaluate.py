@@ -168,7 +168,8 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
             words = len(example.response.split())
             return Score(float("nan") if words == 3 else 1 / (words - 2))
 
-    monkeypatch.setitem(registry.entries(), "ratio", registry.Entry("ratio", Ratio, {}))
+    monkeypatch.setattr(registry.METRICS, "_items", dict(registry.METRICS._items))
+    registry.register({"ratio": {}})(Ratio)
     said = [{"response": "a"}, {"response": "a b"}, {"response": "a b c"}, {"response": "a b c d"}]
     found = tw.evaluate(said, metrics=["ratio", "length"])
     assert found.turns["ratio"].to_list() == [-1.0, None, None, 0.5]

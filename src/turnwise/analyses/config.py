@@ -15,7 +15,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import NORMALISERS, CompositeMetric, Normaliser, Part
 from turnwise.metrics.compositions import COMPOSITIONS
-from turnwise.metrics.registry import GROUPS, entries, expand, lesser_form, load_metric, split_list
+from turnwise.metrics.registry import GROUPS, METRICS, expand, lesser_form, load_metric, split_list
 
 KEYS = ("name", "description", "composition", "intercept", "parts")
 PART_KEYS = ("metric", "name", "weight", "normaliser")
@@ -82,7 +82,7 @@ def composite_of(config: Mapping[str, Any]) -> CompositeMetric:
     name = config.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError('name: give the metric one of letters, digits and . + - _, for example name = "mine"')
-    if name in entries() or name in GROUPS:
+    if name in METRICS or name in GROUPS:
         raise ValueError(f"name: '{name}' is a metric or group already; choose another name")
     if name in COLUMNS:
         raise ValueError(f"name: '{name}' is a column of every result; choose another name")
@@ -135,7 +135,7 @@ def name_for(path: str | Path) -> str:
 
 
 def _taken(name: str) -> bool:
-    return name in entries() or name in GROUPS or name in COLUMNS
+    return name in METRICS or name in GROUPS or name in COLUMNS
 
 
 # --- reading --------------------------------------------------------------------------------------------------

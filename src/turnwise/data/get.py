@@ -11,6 +11,7 @@ from pathlib import Path
 from turnwise.data.download import Progress, download
 from turnwise.data.registry import PublicCorpus, RemoteFile
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic, write_text
 from turnwise.io.read import describe, read_rows
 from turnwise.io.write import example_to_dict
 
@@ -65,25 +66,19 @@ def _as_native(source: Path, target: Path, corpus: str | None) -> Path:
     rows = list(read_rows([source], corpus=corpus))
     if bad := next((row for row in rows if row.example is None), None):
         raise TurnwiseError(describe(bad))
-    target.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(example_to_dict(row.example), ensure_ascii=False) + "\n" for row in rows if row.example)
-    partial = target.with_name(f"{target.name}.partial")
-    partial.write_text("".join(lines), encoding="utf-8")
-    partial.replace(target)
-    return target
+    return write_text(target, lines)
 
 
 def _unpacked(archive: Path, target: Path) -> Path:
     """The archive's files in a folder of their own; nothing in it may reach outside."""
     if target.is_dir():
         return target
-    partial = target.with_name(f"{target.name}.partial")
     try:
-        with tarfile.open(archive) as content:
+        with atomic(target) as partial, tarfile.open(archive) as content:
             _extract(content, partial)
     except (tarfile.TarError, OSError) as problem:
         raise TurnwiseError(f"{archive}: cannot be unpacked ({problem})") from None
-    partial.replace(target)
     return target
 
 

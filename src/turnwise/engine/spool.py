@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.engine.local import Judged
+from turnwise.files import atomic
 from turnwise.metrics.base import Metric
 
 if TYPE_CHECKING:
@@ -108,9 +109,8 @@ class Spool:
         if not self._waiting:
             return
         file = self.folder / f"turns-{self._files:05d}.parquet"
-        unfinished = file.with_suffix(".unfinished")
-        _frame(self._waiting, self.of_turns, ("number", *FACTS)).write_parquet(unfinished)
-        unfinished.replace(file)
+        with atomic(file) as partial:
+            _frame(self._waiting, self.of_turns, ("number", *FACTS)).write_parquet(partial)
         self._waiting, self._files, self._written = [], self._files + 1, self.turns
 
     def records(self) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.metrics.base import Metric
 
 STATE, ARRAYS = "state.json", "arrays.npz"
@@ -193,9 +194,7 @@ def save_state(folder: Path, about: Mapping[str, Any], state: Any, metrics: Mapp
     content = {"about": about, "state": writer.write(state)}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / ARRAYS, **writer.arrays)
-    unfinished = folder / f"{STATE}.unfinished"
-    unfinished.write_text(json.dumps(content), encoding="ascii")
-    unfinished.replace(folder / STATE)
+    write_text(folder / STATE, json.dumps(content))
 
 
 class Saved:

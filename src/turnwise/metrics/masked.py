@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from turnwise.metrics.base import Score
-from turnwise.metrics.registry import entries, option_types
+from turnwise.metrics.registry import METRICS, option_types
 from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
 from turnwise.text.inputs import SEPARATOR
 from turnwise.text.tokenise import lower_words
@@ -51,8 +51,8 @@ def fast_form(request: str) -> str:
     >>> fast_form("usr-mlm:paper[sign=1]"), fast_form("mlm-nce"), fast_form("vup")
     ('usr-mlm:paper[sign=1,fast=true]', 'mlm-nce[fast=true]', 'vup')
     """
-    entry = entries().get(request.partition("[")[0].partition(":")[0].strip())
-    if entry is None or "fast" not in option_types(entry):
+    name = request.partition("[")[0].partition(":")[0].strip()
+    if name not in METRICS or "fast" not in option_types(METRICS.get(name)):
         return request
     return f"{request[:-1]},fast=true]" if request.endswith("]") else f"{request}[fast=true]"
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import importlib
 import math
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Mode
+from turnwise.plugins import Registry
 
 # One module per published system or family of baselines; importing it registers its metrics.
 MODULES = (
@@ -40,7 +37,6 @@ MODULES = (
     "turnwise.metrics.fbd",
     "turnwise.metrics.prd",
 )
-ENTRY_POINT = "turnwise.metrics"
 
 M = TypeVar("M", bound=Metric)
 
@@ -54,9 +50,13 @@ class Entry:
     preset: Mapping[str, object]
 
 
-_entries: dict[str, Entry] = {}
-# Entry points that could not be loaded, and why.
-_broken: dict[str, str] = {}
+METRICS = Registry[Entry](
+    "metric",
+    "turnwise.metrics",
+    modules=MODULES,
+    hint="see 'turnwise list metrics'",
+    adapt=lambda name, cls: Entry(name, cls, {}),
+)
 
 
 def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], type[M]]:
@@ -64,38 +64,20 @@ def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], t
 
     def add(cls: type[M]) -> type[M]:
         for name, preset in names.items():
-            _entries[name] = Entry(name, cls, preset)
+            METRICS.add(name, Entry(name, cls, preset), module=cls.__module__)
         return cls
 
     return add
 
 
-@cache
-def _load_modules() -> None:
-    for module in MODULES:
-        importlib.import_module(module)
-    for plugin in entry_points(group=ENTRY_POINT):
-        try:
-            plugin.load()
-        except Exception as problem:
-            # Somebody's broken package must not cost those who never asked for it.
-            _broken[plugin.name] = f"{plugin.value} cannot be loaded ({type(problem).__name__}: {problem})"
-    # Somebody may have imported one of them before: what is listed must not depend on that.
-    place = {module: i for i, module in enumerate(MODULES)}
-    in_order = sorted(_entries.values(), key=lambda entry: place.get(entry.cls.__module__, len(place)))
-    _entries.clear()
-    _entries.update({entry.name: entry for entry in in_order})
-
-
 def entries() -> dict[str, Entry]:
     """All metrics, in the order in which they are listed to people."""
-    _load_modules()
-    return _entries
+    return dict(METRICS.items())
 
 
 def preset_of(name: str) -> Mapping[str, object]:
     """The options that a registered name fixes."""
-    return _entries[name].preset if name in _entries else {}
+    return METRICS.get(name).preset if name in METRICS else {}
 
 
 def option_types(entry: Entry) -> dict[str, Any]:
@@ -133,11 +115,7 @@ def load_metric(request: str) -> Metric:
     if match is None:
         raise TurnwiseError(f"metric '{request}': write NAME, NAME:mode or NAME[key=value,key=value]")
     name = match["name"].strip()
-    entry = entries().get(name)
-    if entry is None:
-        why = "".join(f"; plugin '{plugin}': {reason}" for plugin, reason in _broken.items())
-        close = _closest(name, entries())
-        raise TurnwiseError(f"metric '{name}' is not known{close}{why}; see 'turnwise list metrics'")
+    entry = METRICS.get(name)
     mode = match["mode"] or "recommended"
     if mode not in entry.cls.modes:
         offered = ", ".join(entry.cls.modes)
@@ -154,8 +132,8 @@ def load_metric(request: str) -> Metric:
 def load_part(request: str, mode: Mode) -> Metric:
     """A metric that is part of another one: in the mode of the whole, unless it names its own or has no such mode."""
     name, bracket, options = request.partition("[")
-    entry = entries().get(name.strip())
-    inherits = entry is not None and mode in entry.cls.modes
+    name = name.strip()
+    inherits = name in METRICS and mode in METRICS.get(name).cls.modes
     metric = load_metric(f"{name}:{mode}{bracket}{options}" if inherits else request)
     if metric.level != "turn":
         raise TurnwiseError(f"metric '{request}' has no score for a single turn and cannot be a part; choose another")
@@ -217,11 +195,6 @@ def _coerce(text: str, wanted: Any) -> Any:
     return text
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""
-
-
 # --- groups ---------------------------------------------------------------------------------------------
 
 CLASSIC = (
@@ -239,7 +212,7 @@ GROUPS: dict[str, Callable[[], Sequence[str]]] = {
     "default": lambda: DEFAULT,
     "usr+": lambda: USR,
     "usl-h+": lambda: USL_H,
-    "all": lambda: tuple(entries()),
+    "all": METRICS.names,
 }
 
 
@@ -269,7 +242,9 @@ def expand(
         else:
             chosen.setdefault(request, load_metric(request))
     if not chosen:
-        missing = {role for name in wanted for part in GROUPS.get(name, tuple)() for role in entries()[part].cls.roles}
+        missing = {
+            role for name in wanted for part in GROUPS.get(name, tuple)() for role in METRICS.get(part).cls.roles
+        }
         if absent := sorted(missing - roles):
             raise TurnwiseError(
                 f"{', '.join(wanted)} needs models that are not there: {', '.join(absent)}; give --models"

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnwise.files import write_text
 from turnwise.reproduce.cells import Figure, Made, Table, to_record
 from turnwise.reproduce.draw import chart
 from turnwise.reproduce.grid import grid
@@ -27,14 +28,14 @@ def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path
         name = one.paper.name
         drawings = {file_name(made): _svg(made, out) for made in one.made if isinstance(made, Figure)}
         written += [
-            _write(out / f"{name}.md", paper_page(one, said)),
-            _write(out / f"{name}.html", _html(one, said, drawings)),
-            _write(out / f"{name}.json", json.dumps(document([one]), indent=1, allow_nan=False) + "\n"),
+            write_text(out / f"{name}.md", paper_page(one, said)),
+            write_text(out / f"{name}.html", _html(one, said, drawings)),
+            write_text(out / f"{name}.json", json.dumps(document([one]), indent=1, allow_nan=False) + "\n"),
         ]
     if len(found) > 1:
-        written.append(_write(out / "index.md", index_page(found, said)))
+        written.append(write_text(out / "index.md", index_page(found, said)))
         links = [(one.paper.name, one.paper.title, shown_counts(one)) for one in found]
-        written.append(_write(out / "index.html", _render("Reproduced", [said], [], links)))
+        written.append(write_text(out / "index.html", _render("Reproduced", [said], [], links)))
     return written
 
 
@@ -69,7 +70,7 @@ def _svg(figure: Figure, out: Path) -> str:
     from turnwise.report.charts import to_svg
 
     text = to_svg(chart(figure))
-    _write(out / "figures" / f"{file_name(figure)}.svg", text)
+    write_text(out / "figures" / f"{file_name(figure)}.svg", text)
     return text
 
 
@@ -120,12 +121,3 @@ def _spoken(text: str) -> Markup:
     plain, code = Markup("{}"), Markup("<code>{}</code>")
     parts = [(code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`"))]
     return Markup("").join(parts)
-
-
-def _write(path: Path, text: str) -> Path:
-    """Written whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-    return path

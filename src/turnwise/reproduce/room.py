@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.ask import asker
 from turnwise.engine.local import Ask
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_json, write_text
 from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
@@ -87,10 +87,8 @@ class Room:
 
     def derived(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
         """A corpus made from others, written where the analyses can read it."""
-        file = self.work / f"{name}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        return file
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return write_text(self.work / f"{name}.jsonl", lines)
 
     def _sample(self, file: Path, limit: int) -> Path:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -164,10 +162,7 @@ class Room:
             seed=self.seed, models=self.models, device=self.device, cache=self.cache,
         )  # fmt: skip
         if place:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            partial = place.with_name(f"{place.stem}.{os.getpid()}.partial")
-            partial.write_text(json.dumps([asdict(row) for row in result.rows]), encoding="utf-8")
-            partial.replace(place)
+            write_json(place, [asdict(row) for row in result.rows], indent=None)
         return result.rows
 
     def agreed(self, corpus: str | Path) -> list[AgreementRow]:

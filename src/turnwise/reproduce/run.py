@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.reproduce.cells import Made, Paper, Spec, Table, from_record, to_record
 from turnwise.reproduce.room import Room
 from turnwise.reproduce.together import pieces_of, processes_for, run_together
@@ -126,9 +127,6 @@ def _kept(spec: Spec, room: Room, out: Path) -> Made | None:
 
 def _made(spec: Spec, room: Room, out: Path) -> Made:
     made = spec.made(room)
-    file = _file(spec, out)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps({"made_from": room.made_from, **to_record(made)}, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
+    record = {"made_from": room.made_from, **to_record(made)}
+    write_text(_file(spec, out), json.dumps(record, indent=1) + "\n")
     return made

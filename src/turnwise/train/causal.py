@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from transformers import LlamaForCausalLM
 
+from turnwise.files import write_json
 from turnwise.models.export.storage import block_size
 from turnwise.text.inputs import SEPARATOR, restyled, spaced
-from turnwise.train.checkpoint import open_network, save_model, write_json
+from turnwise.train.checkpoint import open_network, save_model
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED, pad

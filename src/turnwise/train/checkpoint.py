@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnwise.errors import TurnwiseError, in_brief
+from turnwise.files import atomic, write_json
 from turnwise.models.transformers_backend import quiet_loading
 
 if TYPE_CHECKING:
@@ -39,20 +40,12 @@ Network = TypeVar("Network", bound="PreTrainedModel")
 WEIGHTS, HEADS, HEADS_LAYOUT, CARD = "model.safetensors", "heads.safetensors", "heads.json", "card.json"
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file in one step, so that a killed run leaves the old one whole."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
-
-
 def write_tensors(path: Path, tensors: Tensors) -> None:
     """Write a safetensors file in one step."""
     from safetensors.torch import save_file
 
-    partial = path.with_suffix(".partial")
-    save_file({k: v.contiguous() for k, v in tensors.items()}, partial, metadata={"format": "pt"})
-    partial.replace(path)
+    with atomic(path) as partial:
+        save_file({k: v.contiguous() for k, v in tensors.items()}, partial, metadata={"format": "pt"})
 
 
 def read_tensors(path: Path) -> Tensors:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic
 from turnwise.io.problem import Records
 from turnwise.io.read import read_unchecked
 from turnwise.train.dialogues import Dialogue, lines_of
@@ -116,21 +117,16 @@ def clean_files(files: Sequence[Path], evaluation: Iterable[str | Path], out: Pa
             raise TurnwiseError(f"{target}: exists already; give another folder or remove it")
         seen, removed = 0, []
         write = lzma.open if file.suffix == ".xz" else open
-        partial = target.with_name(f"{target.name}.partial")
-        try:
-            with write(partial, "wt", encoding="utf-8") as kept:
-                for number, line in lines_of(file):
-                    item = _item(line, f"{file}:{number}")
-                    seen += 1
-                    shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
-                    if shared is None:
-                        kept.write(line if line.endswith("\n") else line + "\n")
-                    else:
-                        corpus = file.name.split(".")[0]
-                        removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        with atomic(target) as partial, write(partial, "wt", encoding="utf-8") as kept:
+            for number, line in lines_of(file):
+                item = _item(line, f"{file}:{number}")
+                seen += 1
+                shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
+                if shared is None:
+                    kept.write(line if line.endswith("\n") else line + "\n")
+                else:
+                    corpus = file.name.split(".")[0]
+                    removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
         yield target, Report(seen, tuple(removed))
 
 

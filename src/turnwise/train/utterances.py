@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.engine.batching import batches
+from turnwise.files import atomic
 from turnwise.models.protocols import Floats
 from turnwise.models.utterances import UtteranceEncoder
 
@@ -75,9 +76,8 @@ class VectorStore:
         together = b"".join(keys)
         # Named by what it holds, so that two runs at once do not write over each other.
         name = hashlib.blake2b(together, digest_size=16).hexdigest()
-        partial = self._folder / f"{name}.partial"
-        save_file({"keys": np.frombuffer(together, np.uint8).reshape(len(keys), -1), "vectors": vectors}, partial)
-        partial.replace(self._folder / f"{name}.safetensors")
+        with atomic(self._folder / f"{name}.safetensors") as partial:
+            save_file({"keys": np.frombuffer(together, np.uint8).reshape(len(keys), -1), "vectors": vectors}, partial)
 
     def table(self, texts: Iterable[str]) -> tuple[Floats, dict[str, int]]:
         """The vectors of these texts as rows, and the row of each text."""

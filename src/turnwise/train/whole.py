@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_json
 from turnwise.train import bert, causal, checkpoint, contrast, network, tasks, validation
 from turnwise.train.config import Config
 from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
@@ -64,7 +65,7 @@ def train(config: Config) -> dict[str, Any]:
     }
     trained = {"mlm": _masked_lm, "clm": _causal_lm}.get(config.objective, _classifiers)(config, kept, held)
     card |= trained
-    checkpoint.write_json(config.out / checkpoint.CARD, card)
+    write_json(config.out / checkpoint.CARD, card)
     shutil.rmtree(config.out / "state", ignore_errors=True)
     return card
 

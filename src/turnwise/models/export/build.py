@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic
 from turnwise.models.export.bert import Bert, WordTable, trunk_weights
 from turnwise.models.export.heads import check_foundations, copy_heads, head_roles
 from turnwise.models.export.keep import keep_roles
@@ -271,11 +271,8 @@ def build_pack(
     Where two folders offer a role, the first has it. Roles that no checkpoint fills come from the pack in the folder
     `keep`, if there is one.
     """
-    partial = out.with_name(out.name + ".partial")
     if out.exists():
         raise TurnwiseError(f"{out}: exists already; give another folder or remove it")
-    shutil.rmtree(partial, ignore_errors=True)
-    builder = PackBuilder(partial, fineness=fineness)
     wanted: dict[Path, list[str] | None] = {}
     if isinstance(checkpoints, Mapping):
         for role, folder in checkpoints.items():
@@ -283,18 +280,18 @@ def build_pack(
     else:
         wanted = {Path(folder): None for folder in checkpoints}
     heads = [folder for folder in wanted if is_head(folder)]
-    for folder in (folder for folder in wanted if folder not in heads):
-        builder.add(folder, wanted[folder])
-    if keep is not None:
-        builder.roles |= keep_roles(keep, partial, builder.roles)
-    # A head over an encoder can only be added to a pack that has the encoder.
-    for folder in heads:
-        builder.add(folder, wanted[folder])
-    listed = list(texts)
-    if listed:
-        builder.add_tables(listed, texts_card or {})
-    builder.finish(name, version, licence, languages)
-    partial.replace(out)
+    with atomic(out) as partial:
+        builder = PackBuilder(partial, fineness=fineness)
+        for folder in (folder for folder in wanted if folder not in heads):
+            builder.add(folder, wanted[folder])
+        if keep is not None:
+            builder.roles |= keep_roles(keep, partial, builder.roles)
+        # A head over an encoder can only be added to a pack that has the encoder.
+        for folder in heads:
+            builder.add(folder, wanted[folder])
+        if listed := list(texts):
+            builder.add_tables(listed, texts_card or {})
+        builder.finish(name, version, licence, languages)
     return Pack(out)
 
 
