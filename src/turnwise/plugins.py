@@ -128,7 +128,7 @@ class Registry(Generic[T]):
         if isinstance(item.thing, str):
             module, _, attribute = item.thing.partition(":")
             item.thing = self._adapt(name, getattr(importlib.import_module(module), attribute))
-        return cast(T, item.thing)
+        return item.thing
 
     def _load_own(self) -> None:
         with self._lock:
