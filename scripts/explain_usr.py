@@ -39,7 +39,7 @@ INTRODUCTION = """# What makes up usr
 How the parts of bare `usr` move it on USR's corpora, original responses left out: the standard deviation of what each
 quality adds, its share of the variance of the sum, its excess kurtosis (0: normal, 3: Laplace), and Spearman's rank
 correlation with each rating; below, the whole without one quality at a time. Analysis alone: no default was chosen
-from it. Read in [USR's page](../metrics/usr.md#what-moves-the-whole).
+from it. Read in [the notes on USR](../research/usr.md#what-moves-the-whole).
 
 Made by `python scripts/explain_usr.py`.
 """

@@ -10,7 +10,7 @@ INTRODUCTION = """# Likelihood and people's ratings
 Spearman's rank correlation of likelihoods with rated Overall on USR's corpora, original responses left out; in
 brackets the 95 % interval of a bootstrap over contexts. Likelihoods are means over tokens unless a sum is named, and
 the masked language model's unless a causal one is named; likelier is higher. Analysis alone: no default was chosen
-from it. Read in [USR's page](../metrics/usr.md#why-the-published-masked-lm-weight-hurts-a-small-model).
+from it. Read in [the notes on USR](../research/usr.md#why-the-published-masked-lm-weight-hurts-a-small-model).
 
 Made by `python scripts/explain_mlm.py`.
 """
