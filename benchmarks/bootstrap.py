@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 from scipy.stats import pearsonr, spearmanr  # noqa: E402
 
 from turnwise.stats.bootstrap import cluster_weights, correlation_interval  # noqa: E402
-from turnwise.stats.weighted import WeightedMethod, weighted_correlation  # noqa: E402
+from turnwise.stats.correlation import WeightedMethod, weighted_correlation  # noqa: E402
 
 ROWS, CONTEXTS, RESAMPLES = 1_000, 200, 10_000
 # The naive loop is timed on fewer resamples; its cost is the same for each.

@@ -21,8 +21,11 @@ from collections.abc import Callable  # noqa: E402
 import numpy as np  # noqa: E402
 from scipy.linalg import sqrtm  # noqa: E402
 
-from turnwise.stats.frechet import root_trace, root_trace_of_rows  # noqa: E402
-from turnwise.stats.moments import Moments  # noqa: E402
+from turnwise.stats.frechet import (  # noqa: E402
+    Moments,
+    root_trace,
+    root_trace_of_rows,
+)
 
 WIDTH = 768
 # Vectors, and how many times faster than the matrix root the trace must be.
@@ -35,7 +38,7 @@ SLACK = 32 * 2**20
 STREAM = """
 import resource, sys, time
 import numpy as np
-from turnwise.stats.moments import Moments, merged
+from turnwise.stats.frechet import Moments, merged
 rows, width, batch = map(int, sys.argv[1:])
 rng = np.random.default_rng(0)
 began = time.process_time()

@@ -32,10 +32,8 @@ from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.protocols import Request
 from turnwise.stats.arrays import FloatArray, cluster_codes, sum_by_cluster
-from turnwise.stats.bootstrap import RESAMPLES, bootstrap
-from turnwise.stats.correlation import partial_correlation, spearman
-from turnwise.stats.interval import percentile_interval
-from turnwise.stats.weighted import spearman_of_weights
+from turnwise.stats.bootstrap import RESAMPLES, bootstrap, percentile_interval
+from turnwise.stats.correlation import partial_correlation, spearman, spearman_of_weights
 from turnwise.train.dialogues import read
 from turnwise.train.tasks import NO_EMOTION
 from turnwise.train.validation import best_threshold, macro_f1

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import turnwise as tw
-from turnwise.stats.rivals import metric_permutation_p, williams_test
+from turnwise.stats.significance import metric_permutation_p, williams_test
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from turnwise.models.protocols import (
     Weights,
     Window,
 )
-from turnwise.stats.moments import Moments
+from turnwise.stats.frechet import Moments
 
 # Written by version 0.1.
 KEYS = {

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from turnwise.stats.frechet import frechet, frechet_of_moments
-from turnwise.stats.moments import Moments
+from turnwise.stats.frechet import Moments, frechet, frechet_of_moments
 from turnwise.stats.prd import SMOOTHING, prd_curve
 
 CROSS = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])

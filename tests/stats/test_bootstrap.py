@@ -14,16 +14,16 @@ from scipy.stats import pearsonr, spearmanr
 from turnwise.stats import bootstrap as bootstrap_module
 from turnwise.stats.arrays import cluster_codes
 from turnwise.stats.bootstrap import (
+    Interval,
     bootstrap,
     cluster_weights,
     correlation_interval,
     mean_interval,
     mean_intervals,
+    spearman_intervals,
 )
-from turnwise.stats.correlation import correlation
-from turnwise.stats.correlation_table import spearman_intervals
-from turnwise.stats.interval import Interval, jackknife_interval
-from turnwise.stats.weighted import weighted_correlation
+from turnwise.stats.correlation import correlation, weighted_correlation
+from turnwise.stats.subsets import jackknife_interval
 
 METHODS = ("pearson", "spearman")
 

@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
 from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
 
-from turnwise.stats.frechet import Frechet, frechet, frechet_of_moments, frechet_of_rows, root_trace, root_trace_of_rows
-from turnwise.stats.frechet_samples import frechet_by_counts
-from turnwise.stats.moments import Moments
+from turnwise.stats import frechet as frechet_module
+from turnwise.stats.frechet import (
+    Frechet,
+    Moments,
+    frechet,
+    frechet_by_counts,
+    frechet_of_moments,
+    frechet_of_rows,
+    merged,
+    root_trace,
+    root_trace_of_rows,
+    shapiro_wilk,
+)
 
 
 def by_matrix_root(x: np.ndarray, y: np.ndarray) -> float:
@@ -94,3 +106,75 @@ def test_rows_and_moments_agree_above_the_width() -> None:
     x, y = two_sets(30, 40, 10)
     found = frechet_of_rows(x, y), frechet_of_moments(Moments.of(x), Moments.of(y))
     assert found[0].value() == pytest.approx(found[1].value(), rel=1e-9)
+
+
+tables = st.integers(1, 5).flatmap(
+    lambda width: arrays(np.float64, st.tuples(st.integers(3, 30), st.just(width)), elements=st.floats(-1e3, 1e3))
+)
+
+
+def assert_same(found: Moments, rows: np.ndarray, among: np.ndarray | None = None) -> None:
+    """`among` are all rows that were ever added: what is left after some are taken away is as exact as they were."""
+    scale = max(1.0, float(np.abs(rows if among is None else among).max()))
+    assert found.n == len(rows)
+    np.testing.assert_allclose(found.mean, rows.mean(axis=0), atol=1e-12 * scale)
+    centred = rows - rows.mean(axis=0)
+    np.testing.assert_allclose(found.scatter, centred.T @ centred, atol=1e-10 * scale**2)
+
+
+@given(rows=tables, cut=st.integers(0, 30))
+def test_parts_add_up_and_come_apart(rows: np.ndarray, cut: int) -> None:
+    cut = min(cut, len(rows))
+    first, second = Moments.of(rows[:cut]), Moments.of(rows[cut:])
+    assert_same(first + second, rows)
+    assert_same(second + first, rows)
+    if cut > 0:
+        assert_same(first + second - second, rows[:cut], rows)
+
+
+@given(rows=tables)
+def test_covariance_is_numpy_s(rows: np.ndarray) -> None:
+    for ddof in (0, 1):
+        expected = np.atleast_2d(np.cov(rows.T, ddof=ddof))
+        np.testing.assert_allclose(Moments.of(rows).covariance(ddof), expected, atol=1e-6)
+
+
+def test_single_precision_is_summed_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frechet_module, "ROWS_AT_ONCE", 7)
+    rows = (np.random.default_rng(0).normal(size=(1000, 4)) + 1e4).astype(np.float32)
+    assert_same(Moments.of(rows), rows.astype(np.float64))
+
+
+def test_a_stream_of_batches_is_one_table() -> None:
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    assert_same(merged(Moments.of(rows[at : at + 9]) for at in range(0, 100, 9)), rows)
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="no vectors"):
+        merged([])
+    with pytest.raises(ValueError, match="two dimensions"):
+        Moments.of([1.0, 2.0])
+    with pytest.raises(ValueError, match="no covariance"):
+        Moments.of([[1.0, 2.0]]).covariance()
+    assert (Moments.of([[1.0]]) - Moments.of([[1.0]])).n == 0
+
+
+def test_each_dimension_is_tested_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=100), rng.exponential(size=100), np.ones(100)])
+    found = shapiro_wilk(rows)
+    assert found.n == 100
+    for place in range(2):
+        expected = stats.shapiro(rows[:, place])
+        assert (found.w[place], found.p[place]) == pytest.approx((expected.statistic, expected.pvalue))
+    # The third never varies, so there is nothing to test.
+    assert len(found.w) == len(found.p) == 2
+    assert found.rejected == 0.5
+
+
+def test_what_cannot_be_tested() -> None:
+    with pytest.raises(ValueError, match="too few"):
+        shapiro_wilk([[1.0], [2.0]])
+    with pytest.raises(ValueError, match="all the same"):
+        shapiro_wilk(np.ones((5, 2)))

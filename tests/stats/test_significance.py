@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from turnwise.stats.correlation import pearson, spearman
-from turnwise.stats.rivals import metric_permutation_p, williams_test
 from turnwise.stats.significance import (
     holm,
     label_permutation_test,
+    metric_permutation_p,
     paired_bootstrap,
     sign_flip_test,
     unpaired_bootstrap,
+    williams_test,
 )
 
 # --- two metrics -----------------------------------------------------------------------------------------

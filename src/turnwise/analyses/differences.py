@@ -15,8 +15,7 @@ from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.summarise import Summary, leave_one_out
 from turnwise.metrics.base import Metric, Score
 from turnwise.stats import significance
-from turnwise.stats.jackknife import jackknife_comparison
-from turnwise.stats.subsets import draws_of, resampled_comparison, units_of
+from turnwise.stats.subsets import draws_of, jackknife_comparison, resampled_comparison, units_of
 
 
 class Difference(NamedTuple):

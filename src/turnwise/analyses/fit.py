@@ -20,7 +20,7 @@ from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import GROUPS, load_metric, split_list
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
-from turnwise.stats.fitting import (
+from turnwise.stats.regression import (
     LinearFit,
     Method,
     fit_linear,

@@ -18,9 +18,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, names_apart
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
+from turnwise.stats.bootstrap import Interval, system_correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
-from turnwise.stats.interval import Interval
-from turnwise.stats.systems import system_correlation_interval
 
 # By metric and quality.
 Measured = Mapping[tuple[str, str], Points]

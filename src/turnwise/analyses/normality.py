@@ -19,7 +19,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.distance import Distance
 from turnwise.metrics.registry import load_metric
 from turnwise.models.protocols import Request
-from turnwise.stats.normality import FEWEST, shapiro_wilk
+from turnwise.stats.frechet import FEWEST, shapiro_wilk
 
 REFERENCES = "references"
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.local import Judged, cluster_key
-from turnwise.stats.correlation_table import spearman_intervals
-from turnwise.stats.interval import Interval
+from turnwise.stats.bootstrap import Interval, spearman_intervals
 
 Level = Literal["turn", "dialogue", "system"]
 Floats = NDArray[np.float64]

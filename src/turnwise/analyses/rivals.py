@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnwise.analyses.points import Points
-from turnwise.stats.bootstrap import RESAMPLES, bootstrap
-from turnwise.stats.correlation import spearman
-from turnwise.stats.interval import percentile_interval
-from turnwise.stats.rivals import metric_permutation_p, williams_test
-from turnwise.stats.weighted import spearman_of_weights
+from turnwise.stats.bootstrap import RESAMPLES, bootstrap, percentile_interval
+from turnwise.stats.correlation import spearman, spearman_of_weights
+from turnwise.stats.significance import metric_permutation_p, williams_test
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import numpy as np
 
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Score
-from turnwise.stats.bootstrap import mean_interval
-from turnwise.stats.interval import Interval
+from turnwise.stats.bootstrap import Interval, mean_interval
 
 
 @dataclass(slots=True)

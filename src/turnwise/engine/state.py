@@ -49,7 +49,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.metrics.distance import Pair
     from turnwise.metrics.diversity import Replies
     from turnwise.stats.exact import ExactSums
-    from turnwise.stats.moments import Moments
+    from turnwise.stats.frechet import Moments
     from turnwise.text.bleu import BleuCounts
     from turnwise.text.counts import Sum
     from turnwise.text.tables import Hashed

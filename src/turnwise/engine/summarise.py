@@ -14,8 +14,8 @@ from turnwise.engine.groups import GroupTotal, add_to_group, group_mean, merge_g
 from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.totals import ClusterTotals, MeansByName
 from turnwise.metrics.base import Metric
-from turnwise.stats.interval import Interval, jackknife_interval
-from turnwise.stats.subsets import draws_of, resampled_interval, units_of
+from turnwise.stats.bootstrap import Interval
+from turnwise.stats.subsets import draws_of, jackknife_interval, resampled_interval, units_of
 
 # Pooled statistics are kept per block of clusters, so that leaving one block out gives an interval in one pass.
 BLOCKS = 200

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.stats.arrays import FloatArray, IntArray
-from turnwise.stats.bootstrap import intervals_of_totals
+from turnwise.stats.bootstrap import Interval, intervals_of_totals
 from turnwise.stats.exact import ExactSums
-from turnwise.stats.interval import Interval
 
 # Beyond this many clusters those with equal hashes are taken together: blocks of clusters are no less independent
 # than clusters, sixteen thousand of them tell a standard error within half a per cent, and memory stays flat.

@@ -11,8 +11,7 @@ from turnwise.metrics.base import Measured, Mode
 from turnwise.metrics.distance import Distance, Sets
 from turnwise.metrics.registry import register
 from turnwise.stats.arrays import FloatArray, IntArray
-from turnwise.stats.frechet import frechet
-from turnwise.stats.frechet_samples import frechet_by_counts
+from turnwise.stats.frechet import frechet, frechet_by_counts
 from turnwise.stats.subsets import extrapolated
 
 

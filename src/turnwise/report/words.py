@@ -9,8 +9,7 @@ from markupsafe import Markup
 from turnwise.engine.summarise import SystemValue
 from turnwise.report.digest import Digest
 from turnwise.report.labels import listed, number
-from turnwise.stats.bootstrap import correlation_interval
-from turnwise.stats.interval import Interval
+from turnwise.stats.bootstrap import Interval, correlation_interval
 from turnwise.wording import counted
 
 # Rivals that a sentence names; of more it says how many they are.

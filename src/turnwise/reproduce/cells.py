@@ -12,7 +12,7 @@ from turnwise.reproduce.published import Key, Printed, of_table
 
 if TYPE_CHECKING:
     from turnwise.reproduce.room import Room
-    from turnwise.stats.interval import Interval
+    from turnwise.stats.bootstrap import Interval
 
 Look = Literal["points", "bars", "lines"]
 

@@ -15,13 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from turnwise.stats.alpha import weighted_alpha
 from turnwise.stats.arrays import FloatArray, Labels, cluster_codes, complete_rows, floats
-from turnwise.stats.bootstrap import bootstrap
-from turnwise.stats.interval import percentile_interval
-from turnwise.stats.kappa import weighted_kappa
-from turnwise.stats.weighted import WeightedMethod, weighted_correlation
+from turnwise.stats.bootstrap import bootstrap, percentile_interval
+from turnwise.stats.correlation import WeightedMethod, weighted_correlation
 
+Scale = Literal["nominal", "ordinal", "interval"]
 Measure = Callable[[FloatArray, FloatArray], FloatArray]
 Each = Callable[[FloatArray, FloatArray], list[FloatArray]]
 
@@ -166,6 +164,57 @@ def _over(
 ) -> Form:
     """The form that takes something over pairs or raters."""
     return Form(columns, lambda matrix, weights: fold(each(matrix, weights), weights), each)
+
+
+def weighted_alpha(matrix: FloatArray, weights: FloatArray, scale: Scale) -> FloatArray:
+    """Alpha of items by raters under each column of item weights; NaN where all ratings are the same.
+
+    One minus the disagreement within items over the disagreement among all ratings. Only items with at
+    least two ratings count.
+    """
+    pairable = (~np.isnan(matrix)).sum(axis=1) >= 2
+    matrix, weights = matrix[pairable], weights[pairable]
+    values = np.unique(matrix[~np.isnan(matrix)])
+    counts = (matrix[:, :, None] == values).sum(axis=1).astype(np.float64)
+    pooled = weights.T @ counts
+    size, total = counts.sum(axis=1), pooled.sum(axis=1)
+    if scale == "nominal":
+        within = (size * size - (counts * counts).sum(axis=1)) / (size - 1)
+        observed = weights.T @ within
+        expected = total * total - (pooled * pooled).sum(axis=1)
+    else:
+        # Ordinal distance is the difference of mid-ranks in the pooled ratings, so it is an interval scale
+        # whose values change from resample to resample.
+        place = np.broadcast_to(values - values.mean(), pooled.shape)
+        if scale == "ordinal":
+            place = np.cumsum(pooled, axis=1) - pooled / 2 - total[:, None] / 2
+        squares, sums = counts @ (place * place).T, counts @ place.T
+        within_each = 2 * (size[:, None] * squares - sums * sums) / (size[:, None] - 1)
+        observed = (weights * within_each).sum(axis=0)
+        expected = 2 * (total * (pooled * place * place).sum(axis=1) - (pooled * place).sum(axis=1) ** 2)
+    varied = (pooled > 0).sum(axis=1) > 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(varied, 1 - (total - 1) * observed / expected, np.nan)
+
+
+def weighted_kappa(first: FloatArray, second: FloatArray, weights: FloatArray, power: int) -> FloatArray:
+    """Kappa under each column of item weights; NaN where chance alone leaves nothing to disagree about.
+
+    Disagreement is |difference| to `power`: 0 is plain kappa (any difference counts as one), 1 linear and
+    2 quadratic. Distances are those of the ratings themselves, so an unused step of the scale still counts.
+    """
+    values, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
+    distance = np.abs(values[:, None] - values[None, :])
+    distance = (distance > 0).astype(np.float64) if power == 0 else distance**power
+    a, b = codes[: len(first)], codes[len(first) :]
+    categories = np.arange(len(values))
+    counts_a = weights.T @ (a[:, None] == categories)
+    counts_b = weights.T @ (b[:, None] == categories)
+    total = weights.sum(axis=0)
+    observed = weights.T @ distance[a, b]
+    expected = ((counts_a @ distance) * counts_b).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > 0, 1 - observed * total / expected, np.nan)
 
 
 _FOLDS = {"mean": _mean_of_defined, "max": _best_of_defined}

@@ -27,6 +27,11 @@ def complete_rows(*columns: FloatArray) -> BoolArray:
     return ~missing
 
 
+def is_constant(values: FloatArray) -> bool:
+    """Return whether all values are the same; an empty array is not constant."""
+    return bool(len(values) and values.min() == values.max())
+
+
 def cluster_codes(clusters: Labels | None, rows: int) -> tuple[IntArray, int]:
     """Number the clusters from 0; the code of every row, and how many clusters there are.
 

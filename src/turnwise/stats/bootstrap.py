@@ -5,7 +5,9 @@ A resample is kept as the number of times that each cluster was drawn, never as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +19,17 @@ from turnwise.stats.arrays import (
     cluster_codes,
     complete_rows,
     floats,
+    is_constant,
     sum_by_cluster,
 )
-from turnwise.stats.interval import Interval, normal_interval, percentile_interval
-from turnwise.stats.weighted import WeightedMethod, pearson_moments, pearson_of_moments, spearman_of_weights
+from turnwise.stats.correlation import (
+    WeightedMethod,
+    pearson_moments,
+    pearson_of_moments,
+    ranks_of_weights,
+    spearman_of_ranks,
+    tie_groups,
+)
 
 Statistic = Callable[[FloatArray], FloatArray]
 Seed = int | np.random.SeedSequence
@@ -32,18 +41,54 @@ MANY_CLUSTERS = 2_000
 _WEIGHTS_AT_ONCE = 2**16
 
 
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+def percentile_interval(resampled: FloatArray, level: float) -> Interval | None:
+    """The middle `level` of resampled values; None where most resamples leave the statistic undefined."""
+    defined = resampled[np.isfinite(resampled)]
+    if 2 * len(defined) <= len(resampled):
+        return None
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, (tail, 1 - tail))
+    return Interval(float(low), float(high))
+
+
+def normal_interval(value: float, standard_error: float, level: float) -> Interval:
+    """The interval of an estimate that is normal around its true value.
+
+    >>> round(normal_interval(10.0, 1.0, 0.95).low, 4)
+    8.04
+    """
+    reach = NormalDist().inv_cdf((1 + level) / 2) * standard_error
+    return Interval(value - reach, value + reach)
+
+
 def cluster_weights(clusters: Labels, resamples: int, rng: np.random.Generator) -> FloatArray:
     """How often each row occurs in each resample of whole clusters: shape (rows, resamples)."""
     codes, count = cluster_codes(clusters, len(clusters))
     return _draw(count, resamples, rng)[codes]
 
 
-def bootstrap(statistic: Statistic, clusters: Labels | None, rows: int, resamples: int, seed: int) -> FloatArray:
+def bootstrap(statistic: Statistic, clusters: Labels | None, rows: int, resamples: int, seed: Seed) -> FloatArray:
     """The statistic of every resample, first axis resamples.
 
     `statistic` takes weights (rows, some resamples) and gives one value, or one row of values, for each.
     """
-    return _bootstrap(statistic, *cluster_codes(clusters, rows), resamples, seed)
+    codes, count = cluster_codes(clusters, rows)
+    rng = np.random.default_rng(seed)
+    every_row_alone = rows == count and bool((codes == np.arange(rows)).all())
+    at_once = max(1, _WEIGHTS_AT_ONCE // max(rows, 1))
+    parts = []
+    for start in range(0, resamples, at_once):
+        drawn = _draw(count, min(at_once, resamples - start), rng)
+        parts.append(statistic(drawn if every_row_alone else drawn[codes]))
+    return np.concatenate(parts)
 
 
 def mean_interval(
@@ -108,18 +153,14 @@ def correlation_interval(
     codes, _ = cluster_codes(clusters, len(first))
     complete = complete_rows(first, second)
     first, second = first[complete], second[complete]
+    if method == "spearman":
+        return spearman_intervals([first], [second], codes[complete], resamples, seed, level)[0][0]
     codes, count = cluster_codes(codes[complete], len(first))
-    undefined = len(first) < 3 or first.min() == first.max() or second.min() == second.max()
-    if undefined or count < 2:
+    if len(first) < 3 or is_constant(first) or is_constant(second) or count < 2:
         return None
-    if method == "pearson":
-        # Moments add up within a cluster, so the cost depends on the number of clusters alone.
-        totals = sum_by_cluster(pearson_moments(first, second), codes, count)
-        drawn = _bootstrap(
-            lambda weights: pearson_of_moments(weights.T @ totals), np.arange(count), count, resamples, seed
-        )
-    else:
-        drawn = _bootstrap(spearman_of_weights(first, second), codes, count, resamples, seed)
+    # Moments add up within a cluster, so the cost depends on the number of clusters alone.
+    totals = sum_by_cluster(pearson_moments(first, second), codes, count)
+    drawn = bootstrap(lambda weights: pearson_of_moments(weights.T @ totals), None, count, resamples, seed)
     return percentile_interval(drawn, level)
 
 
@@ -137,7 +178,7 @@ def resampled_means(sums: FloatArray, sizes: FloatArray, resamples: int, seed: S
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.divide(weights.T @ sums, weights.T @ sizes)
 
-    return _bootstrap(means, np.arange(len(sums)), len(sums), resamples, seed)
+    return bootstrap(means, None, len(sums), resamples, seed)
 
 
 def mean_and_error(sums: FloatArray, sizes: FloatArray) -> tuple[float, float]:
@@ -149,18 +190,6 @@ def mean_and_error(sums: FloatArray, sizes: FloatArray) -> tuple[float, float]:
     return float(mean), float(np.sqrt(variance))
 
 
-def _bootstrap(statistic: Statistic, codes: IntArray, count: int, resamples: int, seed: Seed) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    rows = len(codes)
-    every_row_alone = rows == count and bool((codes == np.arange(rows)).all())
-    at_once = max(1, _WEIGHTS_AT_ONCE // max(rows, 1))
-    parts = []
-    for start in range(0, resamples, at_once):
-        drawn = _draw(count, min(at_once, resamples - start), rng)
-        parts.append(statistic(drawn if every_row_alone else drawn[codes]))
-    return np.concatenate(parts)
-
-
 def _draw(count: int, resamples: int, rng: np.random.Generator) -> FloatArray:
     """Multinomial counts of `count` draws among as many clusters, one column per resample."""
     # Counting draws is several times faster than the generator's own multinomial.
@@ -169,3 +198,73 @@ def _draw(count: int, resamples: int, rng: np.random.Generator) -> FloatArray:
     cells += np.arange(resamples)
     counts = np.bincount(cells.ravel(), minlength=count * resamples)
     return counts.reshape(count, resamples).astype(np.float64)
+
+
+def spearman_intervals(
+    scores: Sequence[ArrayLike],
+    ratings: Sequence[ArrayLike],
+    clusters: Labels | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[list[Interval | None]]:
+    """For each column of scores and each of ratings, none with gaps, what `correlation_interval` gives for the two.
+
+    >>> ((found, constant),) = spearman_intervals([[1, 2, 3, 4]], [[1, 2, 3, 4], [1, 1, 1, 1]], resamples=50)
+    >>> round(found.low, 9), constant
+    (1.0, None)
+    """
+    left, right = [floats(column) for column in scores], [floats(column) for column in ratings]
+    known: list[list[Interval | None]] = [[None] * len(right) for _ in left]
+    rows = len(left[0]) if left else 0
+    _, count = cluster_codes(clusters, rows)
+    varied = [[place for place, column in enumerate(side) if not is_constant(column)] for side in (left, right)]
+    if rows < 3 or count < 2 or not all(varied):
+        return known
+    ties = [[tie_groups(side[place]) for place in places] for side, places in zip((left, right), varied, strict=True)]
+
+    def correlations(weights: FloatArray) -> FloatArray:
+        total = weights.sum(axis=0)
+        ranked = [ranks_of_weights(one, weights, total) for one in ties[1]]
+        found = []
+        for one in ties[0]:
+            ranks = ranks_of_weights(one, weights, total)
+            found += spearman_of_ranks(ranks, ranked, weights)
+        return np.stack(found, axis=1)
+
+    drawn = bootstrap(correlations, clusters, rows, resamples, seed)
+    places = [(i, j) for i in varied[0] for j in varied[1]]
+    for (i, j), column in zip(places, drawn.T, strict=True):
+        known[i][j] = percentile_interval(column, level)
+    return known
+
+
+def system_correlation_interval(
+    scores: ArrayLike,
+    ratings: ArrayLike,
+    systems: Labels,
+    clusters: Labels,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval | None:
+    """The interval of Spearman's correlation between mean scores and mean ratings of systems.
+
+    Resamples in which every system has the same mean have no correlation and are left out.
+    """
+    from scipy.stats import rankdata
+
+    by_system, count = cluster_codes(systems, len(systems))
+    by_cluster, clusters_found = cluster_codes(clusters, len(clusters))
+    if count < 3 or clusters_found < 2:
+        return None
+    member = by_system[:, None] == np.arange(count)
+    columns = [np.where(member, floats(values)[:, None], np.nan) for values in (scores, ratings)]
+    means = resampled_means(*cluster_totals(np.hstack(columns), by_cluster, clusters_found), resamples, seed)
+    means = means[~np.isnan(means).any(axis=1)]
+    ranks = [rankdata(half, axis=1) - (count + 1) / 2 for half in (means[:, :count], means[:, count:])]
+    lengths = np.sqrt((ranks[0] ** 2).sum(axis=1) * (ranks[1] ** 2).sum(axis=1))
+    defined = lengths > 0
+    if not defined.any():
+        return None
+    return percentile_interval((ranks[0] * ranks[1]).sum(axis=1)[defined] / lengths[defined], level)

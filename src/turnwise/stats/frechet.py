@@ -1,20 +1,91 @@
-"""The Fréchet distance between two sets of vectors, each taken as a normal distribution.
-
-    squared:  |m - m'|^2 + Tr(S + S' - 2 (S S')^(1/2))        unsquared:  |m - m'| + the same trace
-
-The trace of the matrix root is computed exactly and without that root: with no more vectors than dimensions it is the
-sum of the singular values of a small matrix, otherwise that of the roots of a symmetric matrix's eigenvalues.
-"""
+"""Count, mean and scatter of vectors: statistics that stream, merge in any order and come apart again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from turnwise.stats.arrays import FloatArray, floats
-from turnwise.stats.moments import Moments
+from turnwise.stats.arrays import FloatArray, IntArray, floats
+
+# Rows that are turned into double precision at a time.
+ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """How many vectors, their mean, and the sum of outer products of their deviations from it."""
+
+    n: float
+    mean: FloatArray
+    scatter: FloatArray
+
+    @classmethod
+    def of(cls, rows: ArrayLike) -> Moments:
+        """The moments of the rows of a table."""
+        table = np.asarray(rows)
+        parts = [table[start : start + ROWS_AT_ONCE] for start in range(0, max(len(table), 1), ROWS_AT_ONCE)]
+        return merged(_moments(part) for part in parts)
+
+    @property
+    def width(self) -> int:
+        """The number of dimensions."""
+        return len(self.mean)
+
+    def covariance(self, ddof: int = 1) -> FloatArray:
+        """The covariance; `ddof` is what the divisor is smaller than n by.
+
+        >>> Moments.of([[0.0], [2.0]]).covariance().tolist()
+        [[2.0]]
+        """
+        if self.n <= ddof:
+            raise ValueError(f"{self.n:g} vectors have no covariance with ddof {ddof}")
+        return self.scatter / (self.n - ddof)
+
+    def __add__(self, other: Moments) -> Moments:
+        n = self.n + other.n
+        if not n:
+            return self
+        apart = other.mean - self.mean
+        mean = self.mean + apart * (other.n / n)
+        return Moments(n, mean, self.scatter + other.scatter + np.outer(apart, apart) * (self.n * other.n / n))
+
+    def __sub__(self, other: Moments) -> Moments:
+        n = self.n - other.n
+        if n <= 0:
+            return Moments(0.0, np.zeros_like(self.mean), np.zeros_like(self.scatter))
+        mean = self.mean + (self.mean - other.mean) * (other.n / n)
+        apart = other.mean - mean
+        return Moments(n, mean, self.scatter - other.scatter - np.outer(apart, apart) * (n * other.n / self.n))
+
+
+def merged(parts: Iterable[Moments]) -> Moments:
+    """The moments of everything, however many parts come: memory holds one part and the sum.
+
+    >>> merged(Moments.of(batch) for batch in ([[0.0], [2.0]], [[4.0]])).mean.tolist()
+    [2.0]
+    """
+    total: Moments | None = None
+    for part in parts:
+        total = part if total is None else total + part
+    if total is None:
+        raise ValueError("no vectors")
+    return total
+
+
+def _moments(rows: ArrayLike) -> Moments:
+    table = floats(rows)
+    if table.ndim != 2:
+        raise ValueError(f"a table of vectors has two dimensions, not {table.ndim}")
+    if not len(table):
+        width = table.shape[1]
+        return Moments(0.0, np.zeros(width), np.zeros((width, width)))
+    mean = table.mean(axis=0)
+    centred = table - mean
+    return Moments(float(len(table)), mean, centred.T @ centred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +170,76 @@ def _scaled(rows: FloatArray, counts: FloatArray | None, ddof: int) -> tuple[Flo
         raise ValueError(f"{n:g} vectors have no covariance with ddof {ddof}")
     mean = counts @ rows / n
     return mean, (rows - mean) * np.sqrt(counts / (n - ddof))[:, None]
+
+
+def frechet_by_counts(
+    x: ArrayLike, y: ArrayLike, x_units: IntArray, y_units: IntArray, units: int, ddof: int = 1
+) -> Callable[[FloatArray], Frechet]:
+    """A function from how often each unit occurs to the distance; every vector belongs to a unit.
+
+    With fewer vectors than dimensions the vectors themselves are counted. Otherwise the moments of each unit are kept,
+    and a resample adds them up.
+    """
+    first, second = np.asarray(x), np.asarray(y)
+    if min(len(first), len(second)) <= first.shape[1]:
+        x_rows, y_rows = floats(first), floats(second)
+        return lambda counts: frechet_of_rows(x_rows, y_rows, counts[x_units], counts[y_units], ddof)
+    x_parts, y_parts = _Parts(first, x_units, units), _Parts(second, y_units, units)
+    return lambda counts: frechet_of_moments(x_parts.moments(counts), y_parts.moments(counts), ddof)
+
+
+class _Parts:
+    """The moments of every unit of one set."""
+
+    def __init__(self, rows: NDArray[Any], row_units: IntArray, units: int) -> None:
+        parts = [Moments.of(rows[row_units == unit]) for unit in range(units)]
+        self.n = np.array([part.n for part in parts])
+        self.means = np.array([part.mean for part in parts])
+        self.scatters = np.array([part.scatter.ravel() for part in parts])
+
+    def moments(self, counts: FloatArray) -> Moments:
+        sizes = counts * self.n
+        total = float(sizes.sum())
+        mean = sizes @ self.means / total
+        apart = (self.means - mean) * np.sqrt(sizes)[:, None]
+        return Moments(total, mean, (counts @ self.scatters).reshape(len(mean), -1) + apart.T @ apart)
+
+
+SIGNIFICANT = 0.05
+FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normality:
+    """Shapiro and Wilk's W and its p for every dimension that varies, and the number of vectors.
+
+    W near 1 is near normal; p is the chance of a W so low among normal samples of this size.
+    """
+
+    w: FloatArray
+    p: FloatArray
+    n: int
+
+    @property
+    def rejected(self) -> float:
+        """The share of dimensions that are not normal at the 5 % level."""
+        return float((self.p < SIGNIFICANT).mean())
+
+
+def shapiro_wilk(rows: ArrayLike) -> Normality:
+    """Test every dimension of a table of vectors.
+
+    >>> found = shapiro_wilk([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    >>> round(float(found.w[0]), 4), found.rejected
+    (0.9868, 0.0)
+    """
+    from scipy.stats import shapiro
+
+    table = floats(rows)
+    if len(table) < FEWEST:
+        raise ValueError(f"{len(table)} vectors are too few for a test of normality; it takes {FEWEST}")
+    varying = table[:, np.ptp(table, axis=0) > 0]
+    if not varying.shape[1]:
+        raise ValueError("the vectors are all the same")
+    tested = [shapiro(column) for column in varying.T]
+    return Normality(np.array([t.statistic for t in tested]), np.array([t.pvalue for t in tested]), len(table))

@@ -6,27 +6,40 @@ MANY_CLUSTERS clusters every interval and p is the normal limit of its resampled
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from turnwise.stats.arrays import BoolArray, FloatArray, Labels, cluster_codes, floats
+from turnwise.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    Labels,
+    cluster_codes,
+    complete_rows,
+    floats,
+    is_constant,
+    sum_by_cluster,
+)
 from turnwise.stats.bootstrap import (
     MANY_CLUSTERS,
     RESAMPLES,
     cluster_totals,
     mean_and_error,
+    normal_interval,
+    percentile_interval,
     resampled_means,
 )
-from turnwise.stats.interval import normal_interval, percentile_interval
-from turnwise.stats.randomisation import coin_flips, random_choices, randomised_p, share_as_extreme
+from turnwise.stats.correlation import WeightedMethod, average_ranks
+from turnwise.stats.regression import standardise
 
 # Scores that differ by less than this share of their size are the same but for rounding: a model answers in 32 bits,
 # and not to the last of them alike in every batch.
 ROUNDING = 1e-7
+_normal_cdf = NormalDist().cdf
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,7 @@ def sign_flip_test(
     if count == 0:
         return None
     if count > MANY_CLUSTERS:
-        return _normal_p(float(sums.sum()), float(np.sqrt(sums @ sums)))
+        return two_sided_p(float(sums.sum()), float(np.sqrt(sums @ sums)))
 
     def totals(flipped: FloatArray) -> FloatArray:
         return np.asarray((1 - 2 * flipped) @ sums)
@@ -138,7 +151,7 @@ def label_permutation_test(
     if _all_alike(first, second):
         return 1.0
     if sum(counts) > MANY_CLUSTERS and min(counts) > 1:
-        return _normal_p(*_difference_and_error(*sides))
+        return two_sided_p(*_difference_and_error(*sides))
     totals = np.concatenate([np.column_stack(side) for side in sides])
     as_observed = (np.arange(len(totals)) < counts[0]).astype(np.float64)
 
@@ -218,10 +231,132 @@ def _bootstrap_comparison(difference: float, drawn: FloatArray, level: float) ->
 
 def _normal_comparison(difference: float, error: float, level: float) -> Comparison:
     interval = normal_interval(difference, error, level)
-    return Comparison(difference, interval.low, interval.high, _normal_p(difference, error))
+    return Comparison(difference, interval.low, interval.high, two_sided_p(difference, error))
 
 
-def _normal_p(value: float, error: float) -> float:
-    if error == 0:
-        return 1.0 if value == 0 else 0.0
-    return 2 * NormalDist().cdf(-abs(value) / error)
+def two_sided_p(difference: float, error: float, cdf: Callable[[float], SupportsFloat] = _normal_cdf) -> float:
+    """Return the two-sided p of a difference, given its standard error and the distribution of their ratio."""
+    return 2 * float(cdf(-abs(difference) / error)) if error > 0 else float(difference == 0)
+
+
+# Values that differ by less than this share of the largest are the same but for rounding.
+_TIE = 1e-9
+_CELLS_AT_ONCE = 2**18
+
+
+def randomised_p(
+    statistic: Callable[[FloatArray], FloatArray],
+    as_observed: FloatArray,
+    draw: Callable[[int], FloatArray],
+    permutations: int,
+) -> float:
+    """Two-sided p of a statistic of arrangements, given as rows of ones and zeros over clusters.
+
+    `draw` makes so many random arrangements. The observed one counts among them, so p is never zero.
+    """
+    observed = statistic(as_observed[None, :])
+    at_once = max(1, _CELLS_AT_ONCE // len(as_observed))
+    sizes = [min(at_once, permutations - start) for start in range(0, permutations, at_once)]
+    values = np.concatenate([observed, *(statistic(draw(size)) for size in sizes)])
+    return share_as_extreme(values, float(observed[0]))
+
+
+def share_as_extreme(values: FloatArray, observed: float) -> float:
+    """The share of values at least as far from zero as the observed one."""
+    sizes = np.abs(values)
+    return float(np.mean(sizes >= abs(observed) - _TIE * sizes.max()))
+
+
+def coin_flips(count: int, seed: int) -> Callable[[int], FloatArray]:
+    """A source of rows of `count` fair coin flips."""
+    rng = np.random.default_rng(seed)
+    return lambda rows: rng.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
+
+
+def random_choices(count: int, chosen: int, seed: int) -> Callable[[int], FloatArray]:
+    """A source of rows in which `chosen` of `count` places, at random, are one and the others zero."""
+    rng = np.random.default_rng(seed)
+
+    def draw(rows: int) -> FloatArray:
+        # Who holds the smallest random keys is a fair choice, and several times faster than shuffling. Two
+        # equal keys at the cut, one chance in a million, only deal one place too many.
+        keys = rng.integers(0, 2**32, size=(rows, count), dtype=np.uint32)
+        largest_chosen = np.partition(keys, chosen - 1, axis=1)[:, chosen - 1 : chosen]
+        return (keys <= largest_chosen).astype(np.float64)
+
+    return draw
+
+
+@dataclass(frozen=True, slots=True)
+class StudentTest:
+    """A t statistic, its degrees of freedom and its two-sided p."""
+
+    t: float
+    freedom: int
+    p: float
+
+
+def williams_test(first: float, second: float, between: float, n: int) -> StudentTest | None:
+    """Williams (1959): are two metrics' correlations with people equal, given their own correlation?
+
+    None with fewer than four items, or where the three correlations leave no room for chance.
+
+    >>> round(williams_test(0.3, 0.4, 0.5, 100).t, 4)
+    -1.0767
+    """
+    if n < 4:
+        return None
+    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+    mean_square = ((first + second) / 2) ** 2
+    scale = 2 * determinant * (n - 1) / (n - 3) + mean_square * (1 - between) ** 3
+    if scale <= 1e-15:
+        return None
+    from scipy.special import stdtr
+
+    t = float((first - second) * np.sqrt((n - 1) * (1 + between) / scale))
+    return StudentTest(t, n - 3, float(2 * stdtr(n - 3, -abs(t))))
+
+
+def metric_permutation_p(
+    first: ArrayLike,
+    second: ArrayLike,
+    human: ArrayLike,
+    clusters: Labels | None = None,
+    method: WeightedMethod = "spearman",
+    permutations: int = RESAMPLES,
+    seed: int = 0,
+) -> float | None:
+    """Two-sided p of the difference between two metrics' correlations with people.
+
+    If the metrics were equally good they could be exchanged on any item, so their scores, put on one scale
+    (z-scores; of ranks for Spearman), are swapped on random clusters. None where a column is constant.
+    """
+    columns = [floats(column) for column in (first, second, human)]
+    codes, _ = cluster_codes(clusters, len(columns[0]))
+    complete = complete_rows(*columns)
+    columns = [column[complete] for column in columns]
+    n = int(complete.sum())
+    if n < 3 or any(is_constant(column) for column in columns):
+        return None
+    if method == "spearman":
+        columns = [average_ranks(column) for column in columns]
+    a, b, people = (standardise(column) for column in columns)
+    codes, count = cluster_codes(codes[complete], n)
+    # A correlation with people needs three sums, and a swapped cluster moves its share of them across.
+    sums_a, sums_b = (np.array([scores.sum(), scores @ scores, scores @ people]) for scores in (a, b))
+    shares = sum_by_cluster(np.column_stack([b - a, b * b - a * a, (b - a) * people]), codes, count)
+
+    def differences(swapped: FloatArray) -> FloatArray:
+        moved = swapped @ shares
+        return _correlation_of_sums(sums_a + moved, n) - _correlation_of_sums(sums_b - moved, n)
+
+    return randomised_p(differences, np.zeros(count), coin_flips(count, seed), permutations)
+
+
+def _correlation_of_sums(sums: FloatArray, n: int) -> FloatArray:
+    """Correlation with a standardised variable, from rows of (sum, sum of squares, sum of products)."""
+    total, squares, products = sums.T
+    deviations = squares - total * total / n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Swapped scores that happen to be all equal say nothing about people.
+        return np.where(deviations > 1e-12 * n, products / np.sqrt(deviations * n), 0.0)

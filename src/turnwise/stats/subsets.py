@@ -10,12 +10,14 @@ for a lack of variety: with fewer vectors than dimensions it puts their standard
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from turnwise.stats.arrays import FloatArray, IntArray, Labels, cluster_codes
-from turnwise.stats.interval import Interval, normal_interval
-from turnwise.stats.significance import Comparison
+from turnwise.stats.arrays import FloatArray, IntArray, Labels, cluster_codes, floats
+from turnwise.stats.bootstrap import Interval, normal_interval
+from turnwise.stats.significance import Comparison, two_sided_p
 
 ValueOf = Callable[[FloatArray], float]
 
@@ -64,8 +66,7 @@ def resampled_comparison(
     from scipy.special import ndtr
 
     interval = normal_interval(difference, error, level)
-    p = float(2 * ndtr(-abs(difference) / error)) if error > 0 else float(difference == 0)
-    return Comparison(difference, interval.low, interval.high, p)
+    return Comparison(difference, interval.low, interval.high, two_sided_p(difference, error, ndtr))
 
 
 def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
@@ -85,6 +86,36 @@ def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
     return float(np.polynomial.polynomial.polyfit(inverse, values, 1)[0])
 
 
+def jackknife_interval(leave_one_out_values: ArrayLike, full_value: float, level: float = 0.95) -> Interval | None:
+    """Delete-a-block jackknife: a t interval around `full_value`, one degree of freedom fewer than blocks.
+
+    It suits statistics such as distinct-n, which resampling with replacement would bias through repeats.
+    None with fewer than two blocks or where a value is undefined.
+    """
+    values = floats(leave_one_out_values)
+    blocks = len(values)
+    if blocks < 2 or not np.isfinite(values).all() or not np.isfinite(full_value):
+        return None
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(blocks - 1, (1 + level) / 2)) * _jackknife_error(values)
+    return Interval(full_value - reach, full_value + reach)
+
+
+def jackknife_comparison(
+    leave_one_out_differences: ArrayLike, difference: float, level: float = 0.95
+) -> Comparison | None:
+    """Interval and two-sided p of a pooled difference; None with fewer than two blocks."""
+    values = floats(leave_one_out_differences)
+    interval = jackknife_interval(values, difference, level)
+    if interval is None:
+        return None
+    from scipy.special import stdtr
+
+    p = two_sided_p(difference, _jackknife_error(values), partial(stdtr, len(values) - 1))
+    return Comparison(difference, interval.low, interval.high, p)
+
+
 def _kept(units: int) -> int:
     return min(round(KEPT * units), units - 1)
 
@@ -102,3 +133,7 @@ def _error(resampled: FloatArray, units: int) -> float | None:
         return None
     kept = _kept(units)
     return float(np.std(defined, ddof=1) * np.sqrt(kept / (units - kept)))
+
+
+def _jackknife_error(values: FloatArray) -> float:
+    return float(np.sqrt((len(values) - 1) * np.var(values)))

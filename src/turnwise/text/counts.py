@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.stats import aside
+from turnwise.stats import spill
 from turnwise.text.tables import ENTRY_BYTES, Hashed, Table, merged
 
 
@@ -156,7 +156,7 @@ class Remainder(Counts):
         whole, part = self.whole.table, self.part.table
         if isinstance(whole, Hashed) or isinstance(part, Hashed):
             taken = Hashed.of(part)
-            aside.rest(len(taken) * ENTRY_BYTES)
+            spill.release(len(taken) * ENTRY_BYTES)
             there = Hashed.of(whole).at(taken.keys)
             before, after = Moments.of_array(there), Moments.of_array(there - taken.counts)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.stats import aside
+from turnwise.stats import spill
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ def merged(tables: Sequence[Table]) -> Table:
     # One array of all that is named, instead of one of each.
     hashed += [_hashed(named)] if named else []
     size = sum(map(len, hashed))
-    aside.rest(size * ENTRY_BYTES)
+    spill.release(size * ENTRY_BYTES)
     if size <= RANGE:
         return _concatenated([(table.keys, table.counts) for table in hashed])
     ends = np.linspace(0, 2.0**64, size // RANGE + 2)[1:-1].astype(np.uint64)
@@ -96,13 +96,13 @@ def _concatenated(columns: Sequence[tuple[NDArray[np.uint64], NDArray[np.integer
 def _joined(ranges: Sequence[Hashed]) -> Hashed:
     """Tables of one range of keys each, one after the other."""
     size = sum(map(len, ranges))
-    keys = aside.empty(size, np.uint64)
-    counts = aside.empty(size, np.result_type(*(part.counts for part in ranges)))
+    keys = spill.empty(size, np.uint64)
+    counts = spill.empty(size, np.result_type(*(part.counts for part in ranges)))
     place = 0
     for part in ranges:
         keys[place : place + len(part)], counts[place : place + len(part)] = part.keys, part.counts
         place += len(part)
-        aside.rest(len(part) * ENTRY_BYTES)
+        spill.release(len(part) * ENTRY_BYTES)
     return Hashed(keys, counts)
 
 
@@ -116,4 +116,4 @@ def _added_up(keys: NDArray[np.uint64], counts: NDArray[np.integer[Any]]) -> Has
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     total = np.add.reduceat(counts, first, dtype=np.int64)
     narrow = np.int32 if total.max() <= np.iinfo(np.int32).max else np.int64
-    return Hashed(aside.set_aside(keys[first]), aside.set_aside(total.astype(narrow)))
+    return Hashed(spill.to_disk(keys[first]), spill.to_disk(total.astype(narrow)))

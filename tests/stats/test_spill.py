@@ -5,47 +5,47 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from turnwise.stats import aside
+from turnwise.stats import spill
 from turnwise.text import tables
 
 
 def test_small_arrays_stay_and_large_ones_go() -> None:
     small, large = np.arange(8), np.arange(10_000)
-    assert aside.set_aside(small) is small
-    away = aside.set_aside(large)
+    assert spill.to_disk(small) is small
+    away = spill.to_disk(large)
     assert away is not large
     assert not away.flags.owndata
     assert np.array_equal(away, large)
 
 
 def test_content_survives_resting_and_pieces_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "MOST_TOUCHED", 1)
+    monkeypatch.setattr(spill, "MOST_TOUCHED", 1)
     rng = np.random.default_rng(0)
     kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    stretches = len(aside._stretches)
+    files = len(spill._files)
     for step in range(3_000):
         values = rng.integers(0, 2**60, size=int(rng.integers(1_024, 8_192)))
-        kept[step % 50] = (values, aside.set_aside(values))
+        kept[step % 50] = (values, spill.to_disk(values))
     assert all(np.array_equal(values, away) for values, away in kept.values())
-    # 3,000 arrays of 36 kB each are 100 MB; 50 of them at a time fit into one stretch.
-    assert len(aside._stretches) <= stretches + 1
+    # 3,000 arrays of 36 kB each are 100 MB; 50 of them at a time fit into one file.
+    assert len(spill._files) <= files + 1
 
 
 def test_without_room_on_disk_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aside, "_new_stretch", full)
-    monkeypatch.setattr(aside, "_room", {})
-    monkeypatch.setattr(aside, "_free", {})
-    away = aside.set_aside(np.arange(10_000))
+    monkeypatch.setattr(spill, "_new_file", full)
+    monkeypatch.setattr(spill, "_last_block", {})
+    monkeypatch.setattr(spill, "_free", {})
+    away = spill.to_disk(np.arange(10_000))
     assert away.flags.owndata
     assert np.array_equal(away, np.arange(10_000))
 
 
 def test_a_view_keeps_its_piece() -> None:
-    view = aside.set_aside(np.full(4_096, 7))[10:20]
-    others = [aside.set_aside(np.zeros(4_096, dtype=np.int64)) for _ in range(20)]
+    view = spill.to_disk(np.full(4_096, 7))[10:20]
+    others = [spill.to_disk(np.zeros(4_096, dtype=np.int64)) for _ in range(20)]
     assert len(others) == 20
     assert (view == 7).all()
 
