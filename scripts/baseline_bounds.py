@@ -11,7 +11,7 @@ from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.ruber import pooled_words
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Lookup
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 from turnwise.train.texts import Texts
 
 

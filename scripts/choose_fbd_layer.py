@@ -33,7 +33,7 @@ from turnwise.models.tasks import pool
 from turnwise.models.tokens import rectangle
 from turnwise.stats.frechet import frechet
 from turnwise.stats.prd import clustered
-from turnwise.text.perturb import TRANSFORMS, perturbed
+from turnwise.text.corrupt import TRANSFORMS, perturbed
 
 FILE = "train/dialogrpt_refs_reddit.jsonl.xz"
 POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "max")

@@ -36,7 +36,7 @@ from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
 from turnwise.models.export.maude import OWN
 from turnwise.models.maude import State, read_head
-from turnwise.text.sentences import sentences
+from turnwise.text.tokenise import sentences
 from turnwise.train.maude import SETS, Options
 from turnwise.train.maude_data import CORRUPTIONS, Sampled
 from turnwise.train.negatives import maude_random

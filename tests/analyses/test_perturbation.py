@@ -21,7 +21,7 @@ from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.pack import DEFAULT_PACK, bundled_packs, load_pack
 from turnwise.models.protocols import Embed
-from turnwise.text.perturb import TRANSFORMS
+from turnwise.text.corrupt import TRANSFORMS
 from turnwise.train.dialogues import read
 
 Rows = list[dict[str, Any]]

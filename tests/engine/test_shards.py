@@ -78,7 +78,7 @@ def test_it_holds_with_more_clusters_and_grams_than_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(totals, "MOST_CLUSTERS", 16)
-    monkeypatch.setattr("turnwise.text.tables.MOST_NAMED", 4)
+    monkeypatch.setattr("turnwise.text.counts.MOST_NAMED", 4)
     data = rows(300, seed=5)
     whole = tw.evaluate(data, METRICS)
     folders = in_shards(data, 4, tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnwise.stats import spill
-from turnwise.text import tables
+from turnwise.text import counts as tables
 
 
 def test_small_arrays_stay_and_large_ones_go() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from nltk.util import ngrams as nltk_ngrams
 from scipy.stats import entropy as scipy_entropy
 
-from turnwise.text.counts import Counts, Moments, Sum
-from turnwise.text.ngrams import joined_ngrams, ngrams
+from turnwise.text.counts import CountMoments, Counts, Sum
+from turnwise.text.ngrams import joined_ngrams, lcs_length, ngrams
 
 TOKENS = st.lists(st.sampled_from("abcde"), max_size=12)
 TEXTS = st.lists(TOKENS, min_size=1, max_size=12)
@@ -51,24 +52,24 @@ def test_counts_come_apart_again(texts: list[list[str]], removed: list[str]) -> 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
 def test_entropy_equals_scipy(counts: list[int]) -> None:
-    assert Moments.of(counts).entropy() == pytest.approx(scipy_entropy(counts), abs=1e-9)
+    assert CountMoments.of(counts).entropy() == pytest.approx(scipy_entropy(counts), abs=1e-9)
 
 
 @given(st.integers(1, 1000))
 def test_a_single_type_has_no_entropy(count: int) -> None:
-    value = Moments.of([count]).entropy()
+    value = CountMoments.of([count]).entropy()
     assert value is not None
     assert value >= 0.0
     assert value == pytest.approx(0.0, abs=1e-12)
 
 
 def test_uniform_counts_have_the_entropy_of_their_number() -> None:
-    assert Moments.of([3] * 7).entropy() == pytest.approx(math.log(7))
+    assert CountMoments.of([3] * 7).entropy() == pytest.approx(math.log(7))
 
 
 def test_nothing_has_neither_entropy_nor_ratio() -> None:
-    assert Moments.of([]).entropy() is None
-    assert Moments.of([]).distinct_ratio() is None
+    assert CountMoments.of([]).entropy() is None
+    assert CountMoments.of([]).distinct_ratio() is None
 
 
 def test_long_sums_keep_few_tables() -> None:
@@ -78,3 +79,31 @@ def test_long_sums_keep_few_tables() -> None:
     assert isinstance(total, Sum)
     assert len(total.tables) <= math.log2(20_000) + 1
     assert total.moments.size == 20_000
+
+
+TOKENS = st.lists(st.sampled_from("abcd"), max_size=40)
+
+
+def table_lcs(first: Sequence[str], second: Sequence[str]) -> int:
+    """One cell for every pair of prefixes."""
+    table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for i, a in enumerate(first):
+        for j, b in enumerate(second):
+            table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+    return table[-1][-1]
+
+
+@given(TOKENS, TOKENS)
+def test_equals_the_table(first: list[str], second: list[str]) -> None:
+    assert lcs_length(first, second) == table_lcs(first, second)
+
+
+@given(st.lists(st.text(max_size=2), max_size=10), st.lists(st.text(max_size=2), max_size=10))
+def test_equals_the_table_on_any_words(first: list[str], second: list[str]) -> None:
+    assert lcs_length(first, second) == lcs_length(second, first) == table_lcs(first, second)
+
+
+@given(st.lists(st.sampled_from("ab"), min_size=100, max_size=200))
+def test_long_sequences_contain_themselves(tokens: list[str]) -> None:
+    assert lcs_length(tokens, tokens) == len(tokens)
+    assert lcs_length(tokens, tokens[::2]) == len(tokens[::2])

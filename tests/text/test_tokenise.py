@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+import json
+import re
+from pathlib import Path
 
-from turnwise.text.tokenise import lower_words, words
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from nltk.tokenize import NLTKWordTokenizer
+
+from turnwise.text.tokenise import _SHORTENED, lower_words, sentences, treebank_words, words
 
 # Plain random text rarely has the characters that the rules are about.
 TRICKY = st.text(st.sampled_from("anstmdlrve NT05.,:'’-_@#!?*()/\\;D\u0301\u200d\ufe0f👍🏽🇫❤我で1\u20e3"), max_size=24)
@@ -63,3 +68,82 @@ def test_tokenised_corpora_keep_their_tokens() -> None:
 
 def test_case_and_apostrophe_do_not_tell_words_apart() -> None:
     assert lower_words("DON’T") == lower_words("don't") == ("do", "n't")
+
+
+SENTENCES = [
+    "i ca n't wait , it 's 5 pm !",
+    "I can't wait, they've said it isn't John's.",
+    'He said "no", then ("yes").',
+    'a quote : " well " and more .',
+    "You cannot be serious!!! What?!",
+    "I'm gonna go... gimme that, lemme see; I wanna, I've gotta.",
+    "'Tis the well-known 50% of $3.50 -- or 10,000 & more",
+    "",
+]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_words_are_nltks(sentence: str) -> None:
+    assert list(treebank_words(sentence)) == NLTKWordTokenizer().tokenize(sentence)
+
+
+@pytest.mark.parametrize("corpus", ["usr_topicalchat", "usr_personachat"])
+def test_the_corpora_of_the_published_tables_come_out_as_nltk_has_them(corpus: str, data_dir: Path) -> None:
+    rows = (data_dir / "human" / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = {text for row in map(json.loads, rows) for text in (row["response"], *row["references"])}
+    different = [text for text in texts if list(treebank_words(text)) != NLTKWordTokenizer().tokenize(text)]
+    assert len(texts) > 200
+    assert len(different) <= 1
+
+
+# The rule as it reads most plainly, which takes the cube of the length of a row of marks.
+PLAIN = re.compile(r"""(?P<word>\S*)\s?[.!?…](?:\s*[.!?…])*["'’”)\]]*\s+""")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("...", ["..."]),
+        ("no. i would rather not", ["no.", "i would rather not"]),
+        ("It costs 8445.37 USD. Leaving on sunday", ["It costs 8445.37 USD.", "Leaving on sunday"]),
+        ("the centre of town . would you like a table ?", ["the centre of town .", "would you like a table ?"]),
+        ("wow ! ! ! what happened ?", ["wow ! ! !", "what happened ?"]),
+        ("dr. who lives at 5 st. john's", ["dr. who lives at 5 st. john's"]),
+        ('he said "stop." then he left', ['he said "stop."', "then he left"]),
+    ],
+)
+def test_by_hand(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@given(st.text(alphabet="ab .!?\n\"'", max_size=60))
+def test_no_word_is_lost_or_moved(text: str) -> None:
+    found = sentences(text)
+    assert " ".join(found).split() == text.split()
+    assert all(one == one.strip() and one for one in found)
+
+
+def by_the_plain_rule(text: str) -> list[str]:
+    found, start = [], 0
+    for end in PLAIN.finditer(text):
+        word, said = end["word"].lower(), text[start : end.end()].strip()
+        if word not in _SHORTENED and len(word.rpartition(".")[2]) != 1 and re.search(r"\w", said):
+            found.append(said)
+            start = end.end()
+    rest = text[start:].strip()
+    if rest and (re.search(r"\w", rest) or not found):
+        return [*found, rest]
+    return [*found[:-1], f"{found[-1]} {rest}"] if rest else found
+
+
+@given(st.one_of(st.text(alphabet="aM .)", max_size=14), st.text(alphabet="abst .…!?\n\t\"'’)]", max_size=30)))
+@settings(max_examples=2000)
+def test_it_is_the_plain_rule(text: str) -> None:
+    assert sentences(text) == by_the_plain_rule(text)
+
+
+@pytest.mark.parametrize("piece", [".", ". ", ".) ", "a. ", ".x ", " ", "x"])
+def test_a_row_of_marks_takes_no_longer_than_other_text(piece: str) -> None:
+    # By the plain rule the first of these takes longer than anybody would wait.
+    assert " ".join(sentences(piece * 50_000 + "x")).split() == (piece * 50_000 + "x").split()

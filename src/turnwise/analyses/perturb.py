@@ -20,7 +20,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import expand
 from turnwise.models.pack import offered_roles
-from turnwise.text.perturb import TRANSFORMS, Transform, perturbed
+from turnwise.text.corrupt import TRANSFORMS, Transform, perturbed
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SEEDS = 5

@@ -51,8 +51,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.stats.exact import ExactSums
     from turnwise.stats.frechet import Moments
     from turnwise.text.bleu import BleuCounts
-    from turnwise.text.counts import Sum
-    from turnwise.text.tables import Hashed
+    from turnwise.text.counts import Hashed, Sum
 
     # Files hold these names, so a class may be renamed and its name here may not.
     return {

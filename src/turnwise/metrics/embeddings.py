@@ -16,9 +16,7 @@ from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Lookup, Request
 from turnwise.models.vectors_file import open_vectors
-from turnwise.text.tokenise import Tokens, lower_words, words
-from turnwise.text.treebank import treebank_words
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import Tokens, lower_words, plain_words, treebank_words, words
 
 Vectors = npt.NDArray[np.float64]
 Extrema = Literal["signed", "max"]

@@ -20,7 +20,7 @@ from turnwise.models.heads_numpy import (
     sigmoid,
 )
 from turnwise.models.protocols import Embed, Lookup, Request, Weights
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 MAUDE = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"
 

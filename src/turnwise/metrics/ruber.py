@@ -26,7 +26,7 @@ from turnwise.models.heads_numpy import (
     sigmoid,
 )
 from turnwise.models.protocols import Embed, Lookup, Request, Weights
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 Blend = Literal["min", "max", "geometric", "arithmetic", "referenced", "unreferenced"]
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")

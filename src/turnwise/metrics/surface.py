@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Score
 from turnwise.metrics.registry import register
-from turnwise.text.counts import Counts, Moments
-from turnwise.text.ngrams import joined_ngrams
+from turnwise.text.counts import CountMoments, Counts, Sum
+from turnwise.text.ngrams import count_ngrams
 from turnwise.text.tokenise import lower_words
 
 
@@ -40,15 +39,15 @@ class NgramMetric(Metric):
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
 
     @abstractmethod
-    def grams(self, text: str) -> list[str]:
-        """The n-grams of one response."""
+    def grams(self, text: str) -> Mapping[str, int]:
+        """Return how often each n-gram of a response occurs."""
 
     @abstractmethod
-    def value(self, moments: Moments) -> float | None:
+    def value(self, moments: CountMoments) -> float | None:
         """The value of counted n-grams; None where there are none."""
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        value = self.value(Moments.of(Counter(self.grams(example.response)).values()))
+        value = self.value(CountMoments.of(self.grams(example.response).values()))
         return Score(value, note=None if value is not None else f"fewer than {self.n} words")
 
     @property
@@ -56,7 +55,7 @@ class NgramMetric(Metric):
         return True
 
     def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Counts:
-        return Counts.of(self.grams(example.response))
+        return Sum((self.grams(example.response),))
 
     def pool(self, total: Counts) -> float | None:
         return self.value(total.moments)
@@ -71,10 +70,10 @@ class Distinct(NgramMetric):
     cite: ClassVar[str] = "Li et al. 2016, A Diversity-Promoting Objective Function for Neural Conversation Models"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def grams(self, text: str) -> list[str]:
-        return joined_ngrams(text.split() if self.mode == "released" else lower_words(text), self.n)
+    def grams(self, text: str) -> Mapping[str, int]:
+        return count_ngrams(tuple(text.split()) if self.mode == "released" else lower_words(text), self.n)
 
-    def value(self, moments: Moments) -> float | None:
+    def value(self, moments: CountMoments) -> float | None:
         return moments.distinct_ratio()
 
 
@@ -87,13 +86,13 @@ class Entropy(NgramMetric):
     cite: ClassVar[str] = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue"
     range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
-    def grams(self, text: str) -> list[str]:
+    def grams(self, text: str) -> Mapping[str, int]:
         if self.mode == "recommended":
-            return joined_ngrams(lower_words(text), self.n)
+            return count_ngrams(lower_words(text), self.n)
         if not text:
-            return []
-        tokens = text.split(" ")
-        return [text] if len(tokens) <= self.n else joined_ngrams(tokens, self.n)
+            return {}
+        tokens = tuple(text.split(" "))
+        return {text: 1} if len(tokens) <= self.n else count_ngrams(tokens, self.n)
 
-    def value(self, moments: Moments) -> float | None:
+    def value(self, moments: CountMoments) -> float | None:
         return moments.entropy()

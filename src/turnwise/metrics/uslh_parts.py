@@ -17,7 +17,7 @@ from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.models.quality import yes
 from turnwise.text.inputs import context_text
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 CITE = "Phy et al. 2020, Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")

@@ -12,7 +12,7 @@ from turnwise.reproduce.room import Room
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import spearman
 from turnwise.stats.frechet import frechet
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 NAME = "word vectors, mean of the response alone"
 ROLE = "vectors"

@@ -15,7 +15,7 @@ from turnwise.reproduce.room import Room
 from turnwise.stats.bootstrap import mean_interval
 from turnwise.text.augment.substitute import paraphrases
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
-from turnwise.text.sentences import sentences
+from turnwise.text.tokenise import sentences
 
 TRUE = "Gold Truth Response"
 REWORDED, WRITTEN = "BackTranslation", "Seq2Seq"

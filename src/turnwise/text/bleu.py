@@ -42,7 +42,8 @@ class BleuCounts:
 
 
 # All four orders are counted at once, so that bleu-1 .. bleu-4 on one response cost little more than one of them.
-@lru_cache(maxsize=1 << 10)
+# Corpus BLEU adds the counts of a window of rows after all of them are scored, so the cache holds two windows.
+@lru_cache(maxsize=1 << 12)
 def bleu_counts(hypothesis: Tokens, references: tuple[Tokens, ...]) -> BleuCounts:
     """N-gram matches clipped to the best reference, and the reference length closest to the response's."""
     matches = [0] * MAX_ORDER

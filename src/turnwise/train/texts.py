@@ -12,7 +12,7 @@ from turnwise.engine.run import answer_requests
 from turnwise.models.heads_numpy import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, directions
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Embed, Lookup
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 NOTHING = -1
 

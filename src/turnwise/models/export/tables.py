@@ -12,7 +12,7 @@ import numpy.typing as npt
 from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.protocols import Embed
 from turnwise.models.tokens import Tokens
-from turnwise.text.words import plain_words
+from turnwise.text.tokenise import plain_words
 
 COMMON = 1e-3
 
