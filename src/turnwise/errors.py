@@ -1,14 +1,23 @@
-"""The one exception that a user is meant to see: a single line that says what, where and how to mend it."""
+"""The one exception that users see: a single line that says what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
+from turnwise.problems import Problem
+
 
 class TurnwiseError(Exception):
-    """A request or an input that cannot be used. The command line prints it as one line and exits with 2."""
+    """Report a request or an input that cannot be used. The command line prints one line and exits with 2.
+
+    `code` names the problem for programs; it is empty if the error was raised with a text alone.
+    """
+
+    def __init__(self, problem: Problem | str) -> None:
+        super().__init__(str(problem))
+        self.code = problem.code if isinstance(problem, Problem) else ""
 
 
 def in_brief(problem: BaseException) -> str:
-    """What an error of another library says, on one line and no longer than a message bears.
+    """Return another library's error message on one line, cut to a readable length.
 
     >>> in_brief(ValueError("not\\n  a number")), in_brief(KeyError())
     ('not a number', 'KeyError')
