@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.report.results import score
+from tests.report.results import KINDS, Words, score
 from turnwise.analyses.evaluate import Result
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
@@ -44,7 +44,7 @@ def test_the_ranking_is_by_each_metric_s_own_direction(found: Digest) -> None:
 
 def test_correlations_equal_scipy_s(found: Digest) -> None:
     for (key, quality), pair in found.human_correlations.items():
-        scores, ratings = found.rated.scores[key], found.rated.ratings[quality]
+        scores, ratings = found.scores[key], found.ratings[quality]
         both = ~np.isnan(scores) & ~np.isnan(ratings)
         assert pair.n == both.sum()
         assert pair.value == pytest.approx(stats.spearmanr(scores[both], ratings[both]).statistic)
@@ -164,6 +164,29 @@ def test_colours_can_be_read(theme: int) -> None:
 
 def test_a_drawn_colour_leads_back_to_its_name() -> None:
     assert len(palette.names_by_light()) == len(palette.ALL)
+
+
+OF_OBJECTS = ["constructor", "toString", "valueOf", "hasOwnProperty", "__proto__"]
+
+
+@pytest.mark.parametrize("kind", ["metric", "quality", "system"])
+def test_names_that_every_javascript_object_has_are_drawn(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.report.results.KINDS", {**KINDS, **dict.fromkeys(OF_OBJECTS, Words)})
+    names = {one: OF_OBJECTS if one == kind else ["words", "vowels"] for one in ("metric", "quality", "system")}
+    rows = [
+        {
+            "response": "word " * (1 + n % 5) + "a" * (n % 3),
+            "context": [str(n)],
+            "system": names["system"][n % len(names["system"])],
+            "ratings": {quality: [(7 * n + place) % 5] for place, quality in enumerate(names["quality"])},
+        }
+        for n in range(16)
+    ]
+    charts = all_charts(digest(score(rows, names["metric"])))
+    chart = {"metric": "metric-correlations", "quality": "human-correlations", "system": "ranking"}[kind]
+    shown = {text.rstrip("\u200b") for text in texts(to_svg(charts[chart]))}
+    assert set(names[kind]) <= shown
+    assert all(to_svg(one).count("<path") > 1 for one in charts.values())
 
 
 LONG = [

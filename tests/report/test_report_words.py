@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import turnwise as tw
 from tests.report.results import score
 from turnwise.report.digest import Digest, digest
 from turnwise.report.words import headlines, leader
@@ -95,6 +96,17 @@ def test_agreement_that_may_be_chance_is_not_recommended() -> None:
     )
     assert re.search(r"95 % interval −0\.\d\d to 0\.\d\d, over 60 turns", said(found))
     assert "agrees best" not in said(found)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_agreement_is_what_the_command_says_with_the_seed_of_the_run(seed: int) -> None:
+    rows = rated(np.random.default_rng(5).integers(1, 6, 40).tolist())
+    found = digest(tw.evaluate(rows, "length", seed=seed))
+    (row,) = tw.metaevaluate(rows, "length", seed=seed).rows
+    pair, ends = found.human_correlations["length", "Overall"], found.human_interval("length", "Overall")
+    assert ends is not None
+    assert (pair.value, pair.p, pair.n) == (row.spearman, row.p_spearman, row.n)
+    assert (ends.low, ends.high) == (row.spearman_low, row.spearman_high)
 
 
 def test_three_turns_in_the_right_order_are_no_evidence() -> None:

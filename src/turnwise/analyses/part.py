@@ -120,6 +120,7 @@ class Part:
             left_out_bad,
             self.spool,
             self.notes,
+            seed,
         )
 
 

@@ -42,6 +42,7 @@ class Result:
     left_out_bad: int = 0
     spool: Spool | None = None
     notes: list[str] = field(default_factory=list)
+    seed: int = 0
 
     def __repr__(self) -> str:
         turns, systems = self.rows, len(self.summary.systems)

@@ -10,7 +10,7 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.report.digest import Digest, digest
-from turnwise.report.labels import ARROWS, number
+from turnwise.report.labels import ARROWS, interval, number
 from turnwise.report.palette import light
 from turnwise.report.panels import (
     METRIC_PLACES,
@@ -121,7 +121,7 @@ def metric_correlation_chart(found: Digest) -> alt.LayerChart:
 
 def human_correlation_chart(found: Digest) -> alt.LayerChart:
     """How far each metric orders the turns as people do: Spearman correlation with every rated quality."""
-    rows, columns = list(found.rated.scores), list(found.rated.ratings)
+    rows, columns = list(found.turn_metrics), list(found.qualities)
     return heat_map(found.human_correlations, rows=rows, columns=columns, unit=found.rated.unit, show_n=True)
 
 
@@ -129,7 +129,7 @@ def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
     """Scores against the mean rating of one quality, one panel per metric, with a straight line through."""
     import altair as alt
 
-    titles = {key: _scatter_title(found, key, quality) for key in found.rated.scores}
+    titles = {key: _scatter_title(found, key, quality) for key in found.turn_metrics}
     rows = [row for key, title in titles.items() for row in _scatter_rows(found, key, quality, title)]
     x = alt.X("score:Q", title=None, scale=alt.Scale(zero=False, padding=6))
     given = found.rated.ratings[quality]
@@ -235,12 +235,12 @@ def _ranked(found: Digest, key: str) -> list[Record]:
     known.sort(key=lambda item: item[2] if found.better[key] is False else -item[2])
     rows: list[Record] = []
     for rank, (system, v, value) in enumerate(known):
-        interval = "" if v.low is None else f" ({number(v.low, places)} to {number(v.high, places)})"
-        label = f"{system}: {number(value, places)}{interval}, n = {v.n:,}"
+        ends = f" ({interval(v.low, v.high, places)})" if v.low is not None else ""
+        label = f"{system}: {number(value, places)}{ends}, n = {v.n:,}"
         rows.append({"panel": panel, "kind": "value", "system": system, "rank": rank, "value": value,
                      "low": v.low, "high": v.high, "label": label})  # fmt: skip
-    ends = [end for _, v, value in known for end in (value, v.low, v.high) if end is not None]
-    return [*rows, frame(panel, min(ends), max(ends))] if ends else []
+    reach = [end for _, v, value in known for end in (value, v.low, v.high) if end is not None]
+    return [*rows, frame(panel, min(reach), max(reach))] if reach else []
 
 
 def _histograms(found: Digest, key: str) -> list[Record]:
@@ -271,24 +271,25 @@ def _scatter_title(found: Digest, key: str, quality: str) -> str:
 
 
 def _scatter_rows(found: Digest, key: str, quality: str, panel: str) -> list[Record]:
-    rated, places = found.rated, found.places[key]
-    scores, ratings = rated.scores[key], rated.ratings[quality]
-    both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(ratings))
-    if both.size == 0:
+    points, places = found.points[key, quality], found.places[key]
+    scores, ratings = points.scores, points.ratings
+    if scores.size == 0:
         return []
-    low, high = float(scores[both].min()), float(scores[both].max())
+    low, high = float(scores.min()), float(scores.max())
     rows = [frame(panel, low, high)]
-    for place in both[:: -(-both.size // MOST_POINTS)].tolist():
-        system, score, rating = found.systems[rated.systems[place]], float(scores[place]), float(ratings[place])
-        label = f"{rated.names[place]} ({system}): {key} {number(score, places)}, {quality} {number(rating, 2)}"
+    every = -(-scores.size // MOST_POINTS)
+    together = zip(found.names_of(points), scores.tolist(), ratings.tolist(), strict=True)
+    for (name, number_of), score, rating in list(together)[::every]:
+        system = found.systems[number_of]
+        label = f"{name} ({system}): {key} {number(score, places)}, {quality} {number(rating, 2)}"
         rows.append({"panel": panel, "kind": "point", "system": system, "score": score, "rating": rating,
                      "label": label})  # fmt: skip
-    if low < high and both.size > 2:
-        slope, level = np.polyfit(scores[both] - low, ratings[both], 1).tolist()
+    if low < high and scores.size > 2:
+        slope, level = np.polyfit(scores - low, ratings, 1).tolist()
         # The line ends where the ratings do, so that no axis runs past the rating scale.
         steps = np.linspace(low, high, 101)
         heights = level + slope * (steps - low)
-        inside = (heights >= ratings[both].min()) & (heights <= ratings[both].max())
+        inside = (heights >= ratings.min()) & (heights <= ratings.max())
         ends = np.flatnonzero(inside)[[0, -1]] if inside.any() else ()
         rows += [
             {"panel": panel, "kind": "line", "score": float(steps[end]), "rating": float(heights[end])} for end in ends

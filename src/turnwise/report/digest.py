@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.analyses.points import Points, points_of
 from turnwise.dialogue import Example, Row, mean_rating
-from turnwise.engine.local import cluster_key
+from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.summarise import SystemValue
 from turnwise.metrics.base import Level, Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
+from turnwise.stats.bootstrap import Interval, correlation_interval
 from turnwise.stats.correlation import Correlation, spearman
 
 if TYPE_CHECKING:
@@ -39,13 +41,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class Rated:
-    """What people rated, beside what the metrics say: one entry per rated turn, or per rated dialogue."""
+    """Mean ratings by quality: one entry per rated turn, or per rated dialogue."""
 
-    scores: dict[str, FloatArray]
     ratings: dict[str, FloatArray]
     systems: NDArray[np.intp]
     clusters: NDArray[np.int64]
-    names: list[str]
     turns: int
     dialogues: int
 
@@ -80,6 +80,7 @@ class Digest:
     # here, but not in the systems' values.
     left_out: int = 0
     left_out_bad: int = 0
+    seed: int = 0
 
     @property
     def all_turns(self) -> int:
@@ -151,32 +152,54 @@ class Digest:
 
     @cached_property
     def rated(self) -> Rated:
-        """Ratings and scores side by side; turns of a dialogue that was rated as a whole are averaged."""
+        """What people rated; a dialogue that was rated as a whole counts once."""
         numbers: dict[object, int] = {}
-        names: list[str] = []
         first: list[int] = []
         group_of = np.full(len(self.turns), -1, dtype=np.intp)
         for position, turn in enumerate(self.turns):
-            example = turn.example
-            if not example.ratings:
+            if not turn.example.ratings:
                 continue
-            whole = example.rated == "dialogue" and example.dialogue_id is not None
-            point = (example.dialogue_id, turn.system) if whole else position
-            group_of[position] = numbers.setdefault(point, len(numbers))
-            if group_of[position] == len(names):
-                names.append(one_line(str(example.dialogue_id) if whole else turn.row.id))
+            group_of[position] = numbers.setdefault(self._unit(position), len(numbers))
+            if group_of[position] == len(first):
                 first.append(position)
-        dialogues = sum(isinstance(point, tuple) for point in numbers)
-        count = len(names)
+        dialogues = sum(isinstance(unit, tuple) for unit in numbers)
         return Rated(
-            scores={key: _group_means(self.scores[key], group_of, count) for key in self.turn_metrics},
-            ratings={name: _group_means(values, group_of, count) for name, values in self.ratings.items()},
+            ratings={name: _group_means(values, group_of, len(first)) for name, values in self.ratings.items()},
             systems=self.system_of[first],
             clusters=self.clusters[first],
-            names=names,
-            turns=count - dialogues,
+            turns=len(first) - dialogues,
             dialogues=dialogues,
         )
+
+    def _unit(self, position: int) -> object:
+        """What a rating of a turn is of: the turn, or its whole dialogue."""
+        turn = self.turns[position]
+        whole = turn.example.rated == "dialogue" and turn.example.dialogue_id is not None
+        return (turn.example.dialogue_id, turn.system) if whole else position
+
+    @cached_property
+    def points(self) -> dict[tuple[str, str], Points]:
+        """Scores and ratings side by side by metric and quality, paired as `metaeval` pairs them."""
+        judged = [Judged(turn.row, turn.scores) for turn in self.turns]
+        return {
+            # At this level a rated turn is a point, and so is a dialogue that was rated as a whole.
+            (key, label): points_of(judged, key, quality, "system", whole=False)
+            for key in self.turn_metrics
+            for quality, label in self.quality_labels.items()
+        }
+
+    def names_of(self, points: Points) -> list[tuple[str, int]]:
+        """The name of every point, and the number of its system."""
+        first: dict[object, int] = {}
+        for position in points.turns:
+            first.setdefault(self._unit(position), position)
+        return [
+            (
+                one_line(str(unit[0]) if isinstance(unit, tuple) else self.turns[position].row.id),
+                self.turns[position].system,
+            )
+            for unit, position in first.items()
+        ]
 
     @cached_property
     def metric_correlations(self) -> dict[tuple[str, str], Correlation]:
@@ -190,11 +213,12 @@ class Digest:
     @cached_property
     def human_correlations(self) -> dict[tuple[str, str], Correlation]:
         """Spearman of every metric with every quality."""
-        return {
-            (key, quality): spearman(scores, ratings)
-            for key, scores in self.rated.scores.items()
-            for quality, ratings in self.rated.ratings.items()
-        }
+        return {pair: spearman(points.scores, points.ratings) for pair, points in self.points.items()}
+
+    def human_interval(self, key: str, quality: str, level: float = 0.95) -> Interval | None:
+        """The interval of such a correlation, with the seed of the run."""
+        points = self.points[key, quality]
+        return correlation_interval(points.scores, points.ratings, points.clusters, seed=self.seed, level=level)
 
     @property
     def main_quality(self) -> str | None:
@@ -239,6 +263,7 @@ def digest(result: Result) -> Digest:
         quality_labels=labels(rated),
         left_out=result.left_out,
         left_out_bad=result.left_out_bad,
+        seed=result.seed,
         groups={
             (group, system_labels[system]): {
                 metric_labels[key]: of[key].value

@@ -9,6 +9,13 @@ from collections.abc import Iterable, Sequence
 
 # Control characters other than tab and newline, and lone surrogates: neither XML nor UTF-8 can hold them.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Every object of JavaScript has these; as names of data they break Vega's charts.
+OF_SCRIPTS = frozenset(
+    "constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf __defineGetter__ "
+    "__defineSetter__ __lookupGetter__ __lookupSetter__ __proto__".split()
+)
+# A zero-width space, which sets such a name apart and is not seen.
+UNSEEN = "\u200b"
 ARROWS = {True: "↑", False: "↓", None: ""}
 DIRECTIONS = {True: "higher is better", False: "lower is better", None: "no better direction"}
 
@@ -34,7 +41,7 @@ def one_line(text: str) -> str:
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """A label for every name, no two alike.
+    """A label for every name, no two alike and none that a chart's script takes for its own.
 
     >>> labels(["a", " a"])
     {'a': 'a', ' a': 'a (2)'}
@@ -42,7 +49,7 @@ def labels(names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
-        base = label = one_line(name)
+        base = label = one_line(name) + (UNSEEN if one_line(name) in OF_SCRIPTS else "")
         count = 1
         while label in taken:
             count += 1
@@ -72,6 +79,15 @@ def number(value: float | None, places: int) -> str:
         return "–"
     text = f"{value:.{places}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def interval(low: float | None, high: float | None, places: int, between: str = " to ") -> str:
+    """Both ends of an interval; nothing where there is none.
+
+    >>> interval(-0.25, 0.5, 2), interval(None, None, 2)
+    ('−0.25 to 0.50', '')
+    """
+    return "" if low is None or high is None else f"{number(low, places)}{between}{number(high, places)}"
 
 
 def listed(items: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
-from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, number, one_line, printable
+from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, interval, number, one_line, printable
 from turnwise.report.words import leader
 from turnwise.stats.bootstrap import mean_intervals
 from turnwise.wording import counted
@@ -102,20 +102,18 @@ def _rating_cells(found: Digest, place: int) -> list[Cell]:
     mine = found.rated.systems == place
     table = np.column_stack([values[mine] for values in found.rated.ratings.values()])
     cells = []
-    for values, interval in zip(table.T, mean_intervals(table, found.rated.clusters[mine]), strict=True):
+    for values, ends in zip(table.T, mean_intervals(table, found.rated.clusters[mine], seed=found.seed), strict=True):
         present = values[~np.isnan(values)]
         mean = float(present.mean()) if present.size else None
-        low, high = (interval.low, interval.high) if interval else (None, None)
+        low, high = (ends.low, ends.high) if ends else (None, None)
         cells.append(_cell(mean, low, high, min(2, decimals(present.tolist()))))
     return cells
 
 
 def _cell(value: float | None, low: float | None, high: float | None, places: int, *, best: bool = False) -> Cell:
-    if low is None or high is None:
-        return Cell(value, number(value, places), "", best)
     # A dash beside a minus sign reads as two of either.
-    between = "\u00a0to\u00a0" if low < 0 else "\u2009\u2013\u2009"
-    return Cell(value, number(value, places), f"{number(low, places)}{between}{number(high, places)}", best)
+    between = "\u2009\u2013\u2009" if low is None or low >= 0 else "\u00a0to\u00a0"
+    return Cell(value, number(value, places), interval(low, high, places, between), best)
 
 
 @dataclass(frozen=True)

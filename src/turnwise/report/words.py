@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from turnwise.engine.summarise import SystemValue
 from turnwise.report.digest import Digest
-from turnwise.report.labels import listed, number
-from turnwise.stats.bootstrap import Interval, correlation_interval
+from turnwise.report.labels import interval, listed, number
 from turnwise.wording import counted
 
 # Rivals that a sentence names; of more it says how many they are.
@@ -139,8 +138,8 @@ def _people(found: Digest) -> list[Markup]:
 
 
 def _agreement(found: Digest, key: str, quality: str) -> str:
-    pair, interval = found.human_correlations[key, quality], _interval(found, key, quality)
-    between = f"95 % interval {number(interval.low, 2)} to {number(interval.high, 2)}, " if interval else ""
+    pair, ends = found.human_correlations[key, quality], found.human_interval(key, quality)
+    between = f"95 % interval {interval(ends.low, ends.high, 2)}, " if ends else ""
     return f"Spearman {number(pair.value, 2)}, {between}over {counted(pair.n, found.rated.unit)}"
 
 
@@ -149,14 +148,8 @@ def _beyond_chance(found: Digest, key: str, quality: str, tried: int = 1) -> boo
     pair = found.human_correlations[key, quality]
     if pair.p is None or pair.p * tried > CHANCE:
         return False
-    interval = _interval(found, key, quality, tried)
-    return interval is not None and not interval.low <= 0 <= interval.high
-
-
-def _interval(found: Digest, key: str, quality: str, tried: int = 1) -> Interval | None:
-    rated = found.rated
-    columns = (rated.scores[key], rated.ratings[quality], rated.clusters)
-    return correlation_interval(*columns, level=1 - CHANCE / tried)
+    ends = found.human_interval(key, quality, level=1 - CHANCE / tried)
+    return ends is not None and not ends.low <= 0 <= ends.high
 
 
 def _gaps(found: Digest) -> list[Markup]:
