@@ -18,8 +18,8 @@ import numpy as np
 from train_baselines import HELD_OUT
 
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.metrics.registry import load_metric
 from turnwise.metrics.ruber import Blend
 from turnwise.train.dialogues import Dialogue, Turn, lines_of, split
@@ -54,7 +54,7 @@ def print_preferences(requests: Sequence[str], data: Path, count: int, models: s
     """Print how often each metric prefers the answer that belongs to the context."""
     metrics = {request: load_metric(request) for request in requests}
     sides = two_sides(data, count)
-    judged = [judge_examples(side, metrics, asker(models, cache="off")) for side in sides]
+    judged = [judge_examples(side, metrics, Session(models, cache="off").answer) for side in sides]
     print(f"{len(sides[0])} contexts that were answered twice")
     for request in requests:
         first, second = (np.array([row[request].value for row in side]) for side in judged)

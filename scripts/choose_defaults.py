@@ -27,8 +27,8 @@ from train_pack import training_split
 from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.metrics.base import Metric
 from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric
@@ -167,7 +167,7 @@ def main() -> None:
         for kind, text in texts.items():
             examples.append(Example(context=place.context, response=text, facts=known, id=f"{number}/{kind}"))
             keys.append((number, kind))
-    scored = judge_examples(examples, metrics, asker(args.models, cache="off"))
+    scored = judge_examples(examples, metrics, Session(args.models, cache="off").answer)
     table = {key: {name: score.value for name, score in row.items()} for key, row in zip(keys, scored, strict=True)}
     if args.scores:
         rows = [{"place": number, "kind": kind, "scores": row} for (number, kind), row in table.items()]

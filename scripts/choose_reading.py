@@ -17,8 +17,8 @@ from choose_defaults import SAME_CORPUS, Place, places, preferred, unseen_dialog
 from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.metrics.registry import load_metric
 from turnwise.models.generate import Decoding, Writer
 from turnwise.models.pack import load_pack
@@ -84,7 +84,7 @@ def main() -> None:
                 keys.append((number, kind))
                 examples.append(Example(context=place.context, response=text, facts=facts))
     metrics = {way: load_metric(way) for way in WAYS}
-    scored = dict(zip(keys, judge_examples(examples, metrics, asker(args.models, cache="off")), strict=True))
+    scored = dict(zip(keys, judge_examples(examples, metrics, Session(args.models, cache="off").answer), strict=True))
     print("| the other reply | n | " + " | ".join(WAYS) + " |")
     print("|" + "---|" * (len(WAYS) + 2))
     for kind in dict.fromkeys(kind for _, kind in keys if kind != PERSON):

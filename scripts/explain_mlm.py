@@ -26,8 +26,8 @@ from mlm_evidence import PERSON, Rated, located, stands
 from mlm_page import page
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.ask import asker
 from turnwise.engine.local import Ask, cluster_key, judge_examples
+from turnwise.engine.session import Session
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
@@ -184,8 +184,8 @@ def main() -> None:
     parser.add_argument("--stronger", help="a folder of checkpoints that holds a larger causal language model")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     args = parser.parse_args()
-    ask = asker(args.models, cache=args.cache)
-    stronger = asker(args.stronger, cache=args.cache) if args.stronger else None
+    ask = Session(args.models, cache=args.cache).answer
+    stronger = Session(args.stronger, cache=args.cache).answer if args.stronger else None
     found = {title: explain(*load(args.data, corpus, ask, stronger)) for corpus, title in CORPORA.items()}
     print(text := page(found))
     if args.out:

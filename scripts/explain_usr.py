@@ -20,8 +20,8 @@ from choose_scale import kurtosis
 from mlm_page import number, table
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--metric", default="usr", help="usr with options, to see what they change")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     args = parser.parse_args()
-    ask, found = asker(args.models, cache=args.cache), {}
+    ask, found = Session(args.models, cache=args.cache).answer, {}
     for corpus, title in CORPORA.items():
         rows = read_rows([str(args.data / "human" / f"{corpus}.jsonl")])
         kept = [row.example for row in rows if row.example and row.example.system != REFERENCE]

@@ -16,8 +16,8 @@ from maude_deltas import head_score
 from quality_bars import rated
 
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import cluster_key, judge_examples
+from turnwise.engine.session import Session
 from turnwise.metrics.registry import load_metric
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import spearman
@@ -43,7 +43,7 @@ def of_pack(requests: Sequence[str], models: str | None) -> Score:
     metrics = {request: load_metric(request) for request in requests}
 
     def score(examples: Sequence[Example]) -> dict[str, Scores]:
-        judged = judge_examples(examples, metrics, asker(models, cache="off"))
+        judged = judge_examples(examples, metrics, Session(models, cache="off").answer)
         return {request: [row[request].value for row in judged] for request in requests}
 
     return score

@@ -15,7 +15,7 @@ import turnwise as tw
 from turnwise.analyses.evaluate import offered_by
 from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
-from turnwise.models.pack import offered_roles
+from turnwise.engine.session import Session
 
 
 def test_every_row_comes_out_in_order_with_its_error(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_metrics_of_a_group_that_the_models_cannot_answer_are_named() -> None:
 
 def test_a_distance_that_is_left_out_is_named_where_a_second_system_may_come() -> None:
     example = Example("hello", ("hi",), ("hey",))
-    row, offered, roles = Row("1", "chats.jsonl", 1, example), offered_by([example]), offered_roles(None)
+    row, offered, roles = Row("1", "chats.jsonl", 1, example), offered_by([example]), Session().roles
     said = remarks([row] * 1000, "default", offered, roles, more_to_come=True)
     assert said == ["left out of default: fbd, since the first 1,000 rows are of one system; ask for it by name"]
     assert remarks([row], "default", offered, roles, more_to_come=False) == []

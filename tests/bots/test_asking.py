@@ -306,7 +306,7 @@ def test_a_file_that_no_bot_wrote_is_left_as_it_is(tmp_path: Path) -> None:
 def test_without_a_model_for_it_there_is_a_note_and_no_consistency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drive, "offered_roles", lambda _: frozenset())
+    monkeypatch.setattr(drive.Session, "roles", frozenset())
     made = augment(ROWS[:2], bot=Scripted(), out=tmp_path / "asked.jsonl")
     assert made.notes[-1] == "no consistency: it needs a model for 'nli'; give --models"
     assert made.result is not None

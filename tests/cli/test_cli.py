@@ -321,10 +321,11 @@ def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> 
     program = """if True:
         import sys
         import turnwise.cli as cli, turnwise.cli.app as app
-        from turnwise.engine.cache import open_cache
+        from turnwise.engine.session import Session
         def interrupted():
-            open_cache(sys.argv[1])
-            raise KeyboardInterrupt
+            with Session(cache=sys.argv[1]) as session:
+                session.answer([])
+                raise KeyboardInterrupt
         app.run = interrupted
         cli.main()
     """

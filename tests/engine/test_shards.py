@@ -20,6 +20,7 @@ from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import merge, save_part
 from turnwise.engine import totals
 from turnwise.engine.local import Judged
+from turnwise.engine.session import Session
 from turnwise.engine.summarise import Evidence
 from turnwise.models.protocols import Embed
 from turnwise.stats.exact import ExactSums
@@ -99,7 +100,7 @@ def test_vectors_of_whole_systems_come_back_in_the_order_of_the_run(
 
         return {request: vector(request) for request in requests}
 
-    monkeypatch.setattr(verb, "asker", lambda *_: ask)
+    monkeypatch.setattr(Session, "answer", lambda _, requests: ask(requests))
     data = [row | {"references": ["so do i"]} for row in rows(120, seed=8) if row["response"]]
     whole = tw.evaluate(data, "fbd,prd[clusters=4],length")
     merged = merge(in_shards(data, 3, tmp_path, "fbd,prd[clusters=4],length"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import load_pack
 
@@ -46,7 +46,7 @@ def scores(request: str, role: str) -> list[tuple[float, float, float]]:
     if role not in load_pack().manifest.roles:
         pytest.skip(f"the bundled pack has no role '{role}'")
     examples = [Example(reply, context) for context, *replies in TALKS for reply in replies]
-    judged = judge_examples(examples, {"it": load_metric(request)}, asker(None, cache="off"))
+    judged = judge_examples(examples, {"it": load_metric(request)}, Session(cache="off").answer)
     values = [row["it"].value or 0.0 for row in judged]
     return [(values[i], values[i + 1], values[i + 2]) for i in range(0, len(values), 3)]
 
@@ -65,5 +65,5 @@ def test_skip_thought_finds_a_likeness_where_there_is_one() -> None:
         pytest.skip("the bundled pack has no role 'skip-thought'")
     close = Example("i have got a dog and a cat .", references=("i have two dogs and a cat .",))
     far = Example("the train leaves at nine .", references=close.references)
-    near, apart = judge_examples([close, far], {"it": load_metric("skip-thought")}, asker(None, cache="off"))
+    near, apart = judge_examples([close, far], {"it": load_metric("skip-thought")}, Session(cache="off").answer)
     assert (near["it"].value or 0.0) > (apart["it"].value or 0.0)

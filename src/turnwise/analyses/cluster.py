@@ -19,7 +19,7 @@ from typing import Any
 from turnwise.analyses.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
 from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import facts_of, merged, metrics_in, save_part
-from turnwise.engine.ask import answering, asker
+from turnwise.engine.session import Session
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
 from turnwise.errors import TurnwiseError
@@ -64,7 +64,7 @@ class Scorer:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.metrics = metrics_in(job.facts)
-        self.ask = asker(job.models, job.device, job.cache)
+        self.session = Session(job.models, job.device, job.cache)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Score the partitions of a batch; what comes back says only which, how many rows, and what is wrong."""
@@ -91,7 +91,7 @@ class Scorer:
             spool = Spool(folder, metrics_of_turns(self.metrics))
             part = Part(self.metrics, dict(job.facts["models"]), job.strict, KEPT_OF_EACH, spool)
             rows = partition.rows(corpus=job.corpus, mapping=job.mapping)
-            fill_part(part, enumerate(rows, (index - 1) * ROWS), self.ask)
+            fill_part(part, enumerate(rows, (index - 1) * ROWS), self.session.answer)
             # Who scored it: where a partition is slow or wrong, that is the first thing to ask.
             worker = {"host": socket.gethostname(), "pid": os.getpid()}
             facts = {"partition": partition.to_dict(), "reading": job.reading, "worker": worker}
@@ -123,10 +123,11 @@ def score_on_cluster(
         part for place in places(list(sources)) for part in partitions(place, whole=bool(corpus), most=partition_bytes)
     ]
     first = list(islice(chain.from_iterable(part.rows(corpus=corpus, mapping=mapping) for part in cut), PEEK))
-    chosen = metrics_for(first, metrics, config, models)
+    session = Session(models)
+    chosen = metrics_for(first, metrics, config, session)
     refuse_waiting(chosen, "--engine ray")
     where = as_url(out) if is_url(out) else str(Path(out).absolute())
-    facts = facts_of(chosen, answering(models, chosen))
+    facts = facts_of(chosen, session.labels(chosen))
     job = Job(facts, where, len(cut), corpus, dict(mapping or {}), strict, models, device, cache)
     numbered = dict(enumerate(cut, 1))
     done = {index: _finished(job, index, part, work) for index, part in numbered.items()}
@@ -142,7 +143,7 @@ def score_on_cluster(
     if gone := next((folder for folder in folders if not (folder / STATE).exists()), None):
         raise TurnwiseError(f"{gone.name}: a partition was not scored; run the same command again to finish")
     whole = merged(folders, most=most)
-    whole.notes = remarks_on(first, metrics, models)
+    whole.notes = remarks_on(first, metrics, session)
     if len({part.place for part in cut}) > 1 and whole.summary.dialogues.places:
         # Workers read a piece of one file each, and cannot see what the others hold.
         whole.notes.append("dialogues of one id and system are one, whichever file they are in, with --engine ray")

@@ -13,12 +13,12 @@ from turnwise.analyses.queries import Query, unanswered
 from turnwise.bots.base import Bot, BotError, Prompt, ask
 from turnwise.dialogue import Example
 from turnwise.engine.local import Judged
+from turnwise.engine.session import Session
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
-from turnwise.models.pack import offered_roles
 
 # A bot that fails this often in a row is down, and asking on would only make a hole in the results.
 GIVE_UP = 5
@@ -178,7 +178,7 @@ def score_answers(
     notes = []
     if metrics is None:
         metrics = ["diversity", "consistency"] if purpose == "both" else [purpose]
-        if "consistency" in metrics and "nli" not in offered_roles(models):
+        if "consistency" in metrics and "nli" not in Session(models).roles:
             metrics = [request for request in metrics if request != "consistency"]
             notes = ["no consistency: it needs a model for 'nli'; give --models"]
     purposes: dict[str, list[str]] = {"diversity": [], "consistency": []}

@@ -16,8 +16,8 @@ from turnwise.analyses.result import Result as Result
 from turnwise.analyses.targets import check_targets as check_targets
 from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
-from turnwise.engine.ask import answering, asker
 from turnwise.engine.local import Ask, Judged, judge_rows
+from turnwise.engine.session import Session
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
@@ -26,13 +26,10 @@ from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import SYSTEMS
-from turnwise.models.pack import offered_roles
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000
 FIELDS = ("context", "references", "facts", "group")
-
-Models = str | Path | None
 
 
 def evaluate(
@@ -103,31 +100,32 @@ def score_part(
     if identity is not None:
         rows = identity.noted(rows)
     first = list(islice(rows, PEEK))
-    chosen = metrics_for(first, metrics, config, models)
-    if shard is not None:
-        refuse_waiting(chosen, "--shard")
-    written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
-    part = Part(chosen, answering(models, chosen), strict, most, written, identity=identity)
-    part.notes = remarks_on(first, metrics, models)
-    numbered = enumerate(chain(first, rows))
-    mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
-    fill_part(part, mine, asker(models, device, cache), keep_when_interrupted, progress)
+    with Session(models, device, cache) as session:
+        chosen = metrics_for(first, metrics, config, session)
+        if shard is not None:
+            refuse_waiting(chosen, "--shard")
+        written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
+        part = Part(chosen, session.labels(chosen), strict, most, written, identity=identity)
+        part.notes = remarks_on(first, metrics, session)
+        numbered = enumerate(chain(first, rows))
+        mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
+        fill_part(part, mine, session.answer, keep_when_interrupted, progress)
     return part
 
 
 def metrics_for(
-    first: Iterable[Row], metrics: str | Iterable[str], config: str | Path | CompositeMetric | None, models: Models
+    first: Iterable[Row], metrics: str | Iterable[str], config: str | Path | CompositeMetric | None, session: Session
 ) -> dict[str, Metric]:
     """The metrics that were asked for; what groups stand for is decided by the first rows of the input."""
     composite = load_config(config) if isinstance(config, str | Path) else config
     offered = offered_by(row.example for row in first if row.example)
-    return choose_metrics(metrics, offered, offered_roles(models), composite)
+    return choose_metrics(metrics, offered, session.roles, composite)
 
 
-def remarks_on(first: Sequence[Row], metrics: str | Iterable[str], models: Models) -> list[str]:
+def remarks_on(first: Sequence[Row], metrics: str | Iterable[str], session: Session) -> list[str]:
     """What the first rows lack of what was asked for."""
     offered = offered_by(row.example for row in first if row.example)
-    return remarks(first, metrics, offered, offered_roles(models), more_to_come=len(first) == PEEK)
+    return remarks(first, metrics, offered, session.roles, more_to_come=len(first) == PEEK)
 
 
 def fill_part(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.evaluate import Problems, rows_of
 from turnwise.analyses.table import Rows
-from turnwise.engine.ask import asker
+from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.distance import Distance
 from turnwise.metrics.registry import load_metric
@@ -72,7 +72,8 @@ def normality(
     sets = {REFERENCES: reduce(or_, real.values(), Counter[Request]()), **said}
     if not sets[REFERENCES]:
         raise TurnwiseError(f"no row has both a context and references; there is nothing to test{problems.first()}")
-    answers = asker(models, device, cache)({request: None for requests in sets.values() for request in requests})
+    with Session(models, device, cache) as session:
+        answers = session.answer({request: None for requests in sets.values() for request in requests})
     small = [name for name, requests in sets.items() if len(requests) < FEWEST]
     notes = [f"left out, for fewer than {FEWEST} different vectors: {', '.join(small)}"] if small else []
     rows = [

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from turnwise.analyses.problems import Problems
 from turnwise.analyses.result import Result
 from turnwise.dialogue import Row
-from turnwise.engine.ask import borrowed_constants
 from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.session import calibration_mismatches
 from turnwise.engine.shown import Shown
 from turnwise.engine.spool import Spool
 from turnwise.engine.summarise import Summary
@@ -105,7 +105,7 @@ class Part:
         """The result of the rows so far."""
         values = self.summary.system_values(seed=seed, intervals=intervals)
         lines = [*self.problems.lines(), *(f"{v.system}: {v.note}: no value of {v.metric}" for v in values if v.note)]
-        lines += borrowed_constants(self.metrics, self.models)
+        lines += calibration_mismatches(self.metrics, self.models)
         left_out = self.rows - len(self.judged)
         left_out_bad = self.bad - sum(item.row.example is None for item in self.judged)
         return Result(

@@ -13,13 +13,12 @@ import numpy as np
 from turnwise.analyses.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
-from turnwise.engine.ask import asker
 from turnwise.engine.local import judge_rows
+from turnwise.engine.session import Session
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import expand
-from turnwise.models.pack import offered_roles
 from turnwise.text.corrupt import TRANSFORMS, Transform, perturbed
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -95,34 +94,36 @@ def perturb(
     if len(answers) > sample:
         notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with --sample")
         answers = Random(seed).sample(answers, sample)
-    chosen = expand(metrics, offered_by(example for _, example in answers), offered_roles(models))
-    refuse_waiting(chosen, "perturb", "leave it out with --metrics")
-    ask = asker(models, device, cache)
+    with Session(models, device, cache) as session:
+        chosen = expand(metrics, offered_by(example for _, example in answers), session.roles)
+        refuse_waiting(chosen, "perturb", "leave it out with --metrics")
 
-    def values_at(transform: Transform, ratio: float, number: int) -> list[float | None]:
-        said = perturbed([example.response for _, example in answers], transform, ratio, seed + number)
-        rows = [
-            replace(row, example=replace(example, response=text))
-            for (row, example), text in zip(answers, said, strict=True)
-        ]
-        summary = Summary(chosen)
-        for item in judge_rows(rows, chosen, ask):
-            problems.see_scores(item)
-            summary.add(item)
-            if progress is not None:
-                next(progress)
-        return [summary.point(SYSTEM, key) for key in chosen]
-
-    # Nothing is spoilt at 0, however it would have been.
-    untouched = values_at(wanted[0], 0.0, 0) if 0.0 in ratios else []
-    rows: list[PerturbRow] = []
-    for transform in wanted:
-        for ratio in sorted(set(ratios)):
-            drawn = [values_at(transform, ratio, number) for number in range(seeds)] if ratio else [untouched] * seeds
-            rows += [
-                _summed(key, transform, ratio, [values[place] for values in drawn], len(answers))
-                for place, key in enumerate(chosen)
+        def values_at(transform: Transform, ratio: float, number: int) -> list[float | None]:
+            said = perturbed([example.response for _, example in answers], transform, ratio, seed + number)
+            rows = [
+                replace(row, example=replace(example, response=text))
+                for (row, example), text in zip(answers, said, strict=True)
             ]
+            summary = Summary(chosen)
+            for item in judge_rows(rows, chosen, session.answer):
+                problems.see_scores(item)
+                summary.add(item)
+                if progress is not None:
+                    next(progress)
+            return [summary.point(SYSTEM, key) for key in chosen]
+
+        # Nothing is spoilt at 0, however it would have been.
+        untouched = values_at(wanted[0], 0.0, 0) if 0.0 in ratios else []
+        rows: list[PerturbRow] = []
+        for transform in wanted:
+            for ratio in sorted(set(ratios)):
+                drawn = (
+                    [values_at(transform, ratio, number) for number in range(seeds)] if ratio else [untouched] * seeds
+                )
+                rows += [
+                    _summed(key, transform, ratio, [values[place] for values in drawn], len(answers))
+                    for place, key in enumerate(chosen)
+                ]
     return Perturbation(rows, notes, problems.lines(), _trends(rows, chosen, wanted))
 
 

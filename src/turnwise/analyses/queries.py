@@ -120,12 +120,13 @@ class Asking:
         return substitute
 
     def _likelihoods(self, history: Sequence[str], texts: Sequence[str]) -> list[float]:
-        from turnwise.engine.ask import asker
+        from turnwise.engine.session import Session
         from turnwise.models import quality
         from turnwise.models.protocols import TokenScores
 
         requests = [quality.coherence(history[-1], text) if history else quality.fluency(text) for text in texts]
-        answers = asker(self.models, self.device, self.cache)(requests)
+        with Session(self.models, self.device, self.cache) as session:
+            answers = session.answer(requests)
         found = [answers[request] for request in requests]
         return [quality.total(answer) if isinstance(answer, TokenScores) else 0.0 for answer in found]
 

@@ -110,9 +110,9 @@ def _retrieval(kind: str, given: Mapping[str, str], own: Iterable[Example], opti
     pairs = list(islice(known, MOST_PAIRS))
     if kind == "tfidf":
         return TfIdfBot(pairs)
-    from turnwise.engine.ask import asker
+    from turnwise.engine.session import Session
 
-    return DualEncoderBot(pairs, asker(options.models, options.device, options.cache))
+    return DualEncoderBot(pairs, Session(options.models, options.device, options.cache).answer)
 
 
 def _language_model(given: Mapping[str, str], options: BotOptions) -> Bot:

@@ -34,8 +34,9 @@ def _status() -> int:
     except TurnwiseError as problem:
         _tell(str(problem))
         return 2
-    except KeyboardInterrupt:
-        _tell("interrupted" + _what_is_kept())
+    except KeyboardInterrupt as problem:
+        # A session notes what it has kept.
+        _tell("; ".join(["interrupted", *getattr(problem, "__notes__", ())]))
         return 130
     except OSError as problem:
         return _unwritten(problem)
@@ -45,12 +46,6 @@ def _status() -> int:
 
         _tell(f"this is a fault of turnwise; please report it:\n{traceback.format_exc().rstrip()}")
         return 2
-
-
-def _what_is_kept() -> str:
-    from turnwise.engine.cache import keeps_answers
-
-    return "; what models have answered is kept, so run the same again to go on" if keeps_answers() else ""
 
 
 def _unwritten(problem: OSError) -> int:

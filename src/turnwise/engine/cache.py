@@ -26,8 +26,6 @@ DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 class Cache:
     """Answers by key, for any thread. When the file outgrows `limit` bytes, the oldest answers go."""
 
-    opened = 0
-
     def __init__(self, folder: str | Path, limit: int = DEFAULT_LIMIT) -> None:
         self.path, self.limit = Path(folder) / FILE, limit
         self.set_aside: Path | None = None
@@ -46,7 +44,6 @@ class Cache:
                 said = f"cannot be used ({problem}); give another folder or 'off'"
                 raise TurnwiseError(f"--cache {folder}: {said}") from None
             self._start_again()
-        Cache.opened += 1
 
     def _open(self) -> sqlite3.Connection:
         """The database. Of processes that make it at once, sqlite turns some away without waiting: they come again."""
@@ -169,8 +166,3 @@ def open_cache(where: str | Path | None) -> Cache | None:
         reason = str(problem).removeprefix("--cache ").partition(";")[0]
         sys.stderr.write(f"note: answers of models are not kept: {reason}; give a folder with --cache\n")
         return None
-
-
-def keeps_answers() -> bool:
-    """Whether answers of models have been kept somewhere since the program began."""
-    return Cache.opened > 0

@@ -172,8 +172,8 @@ class Metric(ABC):
         `speakers` names who said each turn of the context and the response; without it turns alternate.
         """
         # The engine stands above the metrics; only this convenience reaches up to it.
-        from turnwise.engine.ask import answering, asker
         from turnwise.engine.local import judge_examples
+        from turnwise.engine.session import Session
 
         example = Example(
             response=_texts(response, "response")[0],
@@ -184,11 +184,12 @@ class Metric(ABC):
         )
         if example.speakers and len(example.speakers) != len(example.context) + 1:
             raise TurnwiseError("speakers: name one for every turn of the context, and one for the response")
-        answering(models, {self.name: self})  # says what the models lack
-        # Files with blank responses are refused. Metrics of words count none; vectors are looked up word by word.
-        if self.roles - {"vectors"} and is_blank(example.response):
-            return Score(None, note=BLANK)
-        score = judge_examples([example], {self.name: self}, asker(models))[0][self.name]
+        with Session(models) as session:
+            session.labels({self.name: self})  # says what the models lack
+            # Files with blank responses are refused. Metrics of words count none; vectors are looked up word by word.
+            if self.roles - {"vectors"} and is_blank(example.response):
+                return Score(None, note=BLANK)
+            score = judge_examples([example], {self.name: self}, session.answer)[0][self.name]
         if score.value is None and score.note is None:
             # One turn has a share in such a value, and none of its own.
             return Score(None, note=f"{self.name} judges many responses together; use evaluate")

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Literal, cast
 
@@ -78,12 +79,19 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read and check a manifest; files are not opened yet."""
+    """Read and check a manifest, once until it changes; files are not opened yet."""
     path = folder / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        facts = path.stat()
+        return _read(path, facts.st_mtime_ns, facts.st_size, facts.st_ino)
     except OSError:
         raise TurnwiseError(f"{folder}: not a pack (no {MANIFEST} that can be read)") from None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, *_written: int) -> Manifest:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
         raise TurnwiseError(f"{path}: not valid JSON ({problem})") from None
     try:

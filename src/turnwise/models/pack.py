@@ -220,13 +220,6 @@ def load_pack(where: str | Path | None = None) -> Pack:
     return Pack(bundled[name])
 
 
-def offered_roles(where: str | Path | None = None) -> frozenset[str]:
-    """The roles that `--models` can fill; none where nothing was asked for and nothing is bundled."""
-    if where is None and DEFAULT_PACK not in bundled_packs():
-        return frozenset()
-    return frozenset(load_models(where).roles)
-
-
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
     """What `--models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
     if where == "paper":

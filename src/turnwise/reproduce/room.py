@@ -14,15 +14,15 @@ from turnwise.analyses.agree import AgreementRow, agreement
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.metaevaluate import MetaRow, metaevaluate
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.local import Ask
+from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json, write_text
 from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.manifest import MANIFEST
-from turnwise.models.pack import load_models, offered_roles
+from turnwise.models.pack import load_models
 from turnwise.reproduce.whole import fault
 from turnwise.train.dialogues import Dialogue, read
 
@@ -113,7 +113,7 @@ class Room:
     @cached_property
     def roles(self) -> frozenset[str]:
         """What the models in use can be asked."""
-        return offered_roles(self.models)
+        return self._session.roles
 
     @property
     def papers_models(self) -> bool:
@@ -121,9 +121,13 @@ class Room:
         return self.models == PAPER_MODELS
 
     @cached_property
+    def _session(self) -> Session:
+        return Session(self.models, self.device, self.cache)
+
+    @property
     def ask(self) -> Ask:
         """Puts requests to the models."""
-        return asker(self.models, self.device, self.cache)
+        return self._session.answer
 
     def lacking(self, request: str) -> str:
         """Why a metric cannot be computed here; empty if it can."""

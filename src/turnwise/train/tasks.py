@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from turnwise.engine.ask import asker
+from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Embed, Floats
 from turnwise.text.corrupt import valid_or_corrupted
@@ -255,7 +255,7 @@ def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:
     """How the one fact is found that a response is about."""
     if config.facts_by == "words":
         return by_words(tfidf)
-    ask = asker(cache="off")
+    ask = Session(cache="off").answer
 
     @lru_cache(maxsize=100_000)
     def vector(text: str) -> Floats:

@@ -1,0 +1,66 @@
+"""A session opens models and the cache once, when they are needed, and closes the cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.engine import session as sessions
+from turnwise.engine.session import Session
+from turnwise.metrics.registry import load_metric
+from turnwise.models import manifest
+from turnwise.models.protocols import Classify
+
+ROWS = [{"response": "yes , i do", "context": ["do you like tea ?"], "facts": ["tea is hot ."]}]
+
+
+def test_a_run_reads_the_manifest_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: Counter[str] = Counter()
+    real = Path.read_text
+
+    def counted(path: Path, *args: Any, **options: Any) -> str:
+        read[path.name] += 1
+        return real(path, *args, **options)
+
+    sessions._shared.cache_clear()
+    manifest._read.cache_clear()
+    monkeypatch.setattr(Path, "read_text", counted)
+    tw.evaluate(ROWS, "usr,usl-h,coherence", cache="off")
+    assert read[manifest.MANIFEST] == 1
+    load_metric("nup").score(response="Yes.", context=["Tea?"])
+    assert read[manifest.MANIFEST] == 1
+
+
+def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
+    with Session(tmp_path / "absent", cache=tmp_path / "cache") as session:
+        assert session.labels({"length": load_metric("length")}) == {}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_models_are_shared_and_the_cache_is_closed(tmp_path: Path) -> None:
+    request = Classify("hi", "hello", role="nup")
+    with Session(cache=tmp_path) as session:
+        source, answers = session.source, session.answer([request])
+        assert session.cache is not None
+        assert len(session.cache) == 1
+    with Session(source, cache=tmp_path) as again:
+        assert again.answer([request]) == answers
+    assert Session(cache="off").source is source
+    assert Session(cache="off").roles == frozenset(source.roles)
+    assert "cache" not in session.__dict__
+
+
+def test_an_interrupt_notes_what_is_kept_only_if_something_is(tmp_path: Path) -> None:
+    def interrupted(where: str) -> None:
+        with Session(cache=where) as session:
+            session.answer([])
+            raise KeyboardInterrupt
+
+    for where, notes in (("off", []), (str(tmp_path), [sessions.KEPT])):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            interrupted(where)
+        assert getattr(caught.value, "__notes__", []) == notes
