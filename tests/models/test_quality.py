@@ -34,7 +34,12 @@ from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, Turn, read
 from turnwise.train.encode import PairEncoder
 
-SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "measure_pack.py"
+
+def measure(*given: object) -> subprocess.CompletedProcess[str]:
+    """Run `turnwise pack measure`, without a cache."""
+    command = [sys.executable, "-m", "turnwise", "pack", "measure", "--cache", "off", *map(str, given)]
+    return subprocess.run(command, capture_output=True, text=True)
+
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +174,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def measured(data: Path, small_pack: Path, full_pack: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("report") / "models.md"
-    given = ["--data", data, "--models", small_pack, "--against", full_pack, "--out", out]
-    done = subprocess.run([sys.executable, SCRIPT, *given], capture_output=True, text=True)
+    done = measure(small_pack, "--data", data, "--against", full_pack, "--save", out)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
     return found | {"text": out.read_text(), "printed": done.stdout}
@@ -274,10 +278,8 @@ def test_what_has_not_changed_is_not_measured_again(
     earlier = {key: value for key, value in measured.items() if key not in {"text", "printed"}}
     other = {"models": earlier["models"] | {"nli": "another model's"}}
     (tmp_path / "before.json").write_text(json.dumps(earlier | other))
-    given = ["--data", data, "--models", small_pack, "--before", tmp_path / "before.json"]
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *given, "--out", tmp_path / "now.md"], capture_output=True, text=True
-    )
+    given = [small_pack, "--data", data, "--before", tmp_path / "before.json"]
+    done = measure(*given, "--save", tmp_path / "now.md")
     assert done.returncode == 0, done.stderr
     assert {line.split()[1] for line in done.stderr.splitlines() if ": " in line} == {"nli"}
     now = json.loads((tmp_path / "now.json").read_text())
@@ -289,9 +291,8 @@ def test_what_has_not_changed_is_not_measured_again(
 
 
 def test_a_missing_corpus_is_said_plainly(tmp_path: Path, small_pack: Path) -> None:
-    given = ["--data", tmp_path, "--models", small_pack]
-    done = subprocess.run([sys.executable, SCRIPT, *given], capture_output=True, text=True)
-    assert done.returncode == 1
+    done = measure(small_pack, "--data", tmp_path)
+    assert done.returncode == 2
     assert "usr_topicalchat" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from turnwise.cli.options import Format, Printed
+from turnwise.cli.options import Cached, Format, Printed
 from turnwise.errors import TurnwiseError
 
-pack = typer.Typer(no_args_is_help=True, help="List, verify, build and describe packs of models.")
+pack = typer.Typer(no_args_is_help=True, help="List, verify, build, measure and describe packs of models.")
 data = typer.Typer(no_args_is_help=True, help="Look after training and evaluation data.")
 
 Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; the bundled pack when left out.")]
@@ -56,22 +56,20 @@ def train(
         evaluation=evaluation or (),
         pairs=pairs or (),
         seed=seed,
-        **_read_options(options) | chosen,
+        **(_read_object(options) if options else {}) | chosen,
     )
     show.note(f"checkpoint and card: {out}/")
     show.document({"held_out": card.get("held_out")})
 
 
-def _read_options(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
+def _read_object(file: Path) -> dict[str, Any]:
     try:
-        options = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise TurnwiseError(f"{file}: not a JSON file of options ({problem})") from None
-    if not isinstance(options, dict):
+    if not isinstance(found, dict):
         raise TurnwiseError(f"{file}: write the options as one JSON object")
-    return options
+    return found
 
 
 @pack.command("list")
@@ -134,6 +132,46 @@ def build(
         keep=load_pack(keep).folder if keep else None,
     )
     show.note(f"{out}: {', '.join(built.roles)}")
+
+
+@pack.command()
+def measure(
+    data: Annotated[Path, typer.Option(help="Folder with human/, train/, test/ and published/.")],
+    where: Where = None,
+    against: Annotated[
+        str | None, typer.Option(help="The same pack in full precision: what compression costs.")
+    ] = None,
+    before: Annotated[
+        Path | None, typer.Option(help="JSON file of an earlier report: models that are the same are not repeated.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Markdown file to write; a JSON file is written beside it.")
+    ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Write the figures on the pack's cards.")] = False,
+    cache: Cached = None,
+) -> None:
+    """Measure a pack's models against human ratings, beside published figures."""
+    import logging
+
+    from turnwise.cli import show
+    from turnwise.engine.cache import open_cache
+    from turnwise.files import write_json, write_text
+    from turnwise.models.pack import load_pack
+    from turnwise.train.measure import markdown, measure_pack
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    found = measure_pack(
+        load_pack(where),
+        data,
+        against=load_pack(against) if against else None,
+        before=_read_object(before) if before else None,
+        record=record,
+        cache=open_cache(cache),
+    )
+    show.text(markdown(found))
+    if save is not None:
+        write_text(save, markdown(found))
+        write_json(save.with_suffix(".json"), found, indent=1)
 
 
 def decontaminate_files(

@@ -1,6 +1,6 @@
 """What can be asked of a pack about a response: each question worded as the models were trained to read it.
 
-What measures a pack (scripts/measure_pack.py) and what writes new queries build their requests here, so that they do
+`turnwise pack measure` and the writers of new queries build their requests here, so that they do
 not drift from the training. The metrics, which follow their papers in every detail, build their own.
 """
 
