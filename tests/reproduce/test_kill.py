@@ -24,12 +24,21 @@ def test_a_killed_run_goes_on(mini_data: Path, toy_pack: Pack, tmp_path: Path) -
     assert running.returncode < 0
     assert not (tmp_path / "usr.md").exists()
     before = first.stat().st_mtime_ns
+    published = tmp_path / "published"
+    (published / "figures").mkdir(parents=True)
+    for old in ("fbd.md", "figures/usr-old.svg"):
+        (published / old).write_text("old")
+    command += ["--publish", str(published)]
     again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith("usr: 1036 published numbers")
     assert first.stat().st_mtime_ns == before
     assert (tmp_path / "usr.md").is_file()
     assert not list((tmp_path / "tables").glob("*.partial"))
+    for page in ("usr.md", "usr.json"):
+        assert (published / page).read_text() == (tmp_path / page).read_text()
+    assert (published / "fbd.md").exists()
+    assert not (published / "figures" / "usr-old.svg").exists()
 
 
 def children_of(pid: int) -> set[int]:

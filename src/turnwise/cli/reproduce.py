@@ -26,6 +26,10 @@ def reproduce(
     limit: Annotated[
         int | None, typer.Option(min=2, help="Contexts of each corpus; a sample for a first look.")
     ] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also copy Markdown, JSON and figures here, as docs/results has them."),
+    ] = None,
     format: Printed = Format.table,
     seed: Seed = 0,
     models: Models = None,
@@ -38,6 +42,7 @@ def reproduce(
     from turnwise.analyses.evaluate import check_targets
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
+    from turnwise.reproduce.pages import publish as copy_pages
     from turnwise.reproduce.room import Room
     from turnwise.reproduce.run import check_numbers, papers
     from turnwise.reproduce.run import reproduce as run
@@ -59,6 +64,8 @@ def reproduce(
     else:
         show.document(document(found))
     show.note(f"the pages are in {out}/")
+    if publish is not None:
+        show.note(f"{publish}/: {', '.join(copy_pages(out, publish))}")
 
 
 def _data_folder(given: Path | None) -> Path:

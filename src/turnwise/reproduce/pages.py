@@ -39,6 +39,21 @@ def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path
     return written
 
 
+def publish(source: Path, target: Path) -> list[str]:
+    """Copy a run's Markdown, JSON and figures into `target` in place of those of the same papers; return their names.
+
+    Pages of other papers stay. HTML pages, and what a run keeps to resume, are not copied.
+    """
+    names = sorted(page.stem for page in source.glob("*.md"))
+    for name in names:
+        for old in (target / "figures").glob(f"{name}-*.svg"):
+            old.unlink()
+        for pattern in (f"{name}.md", f"{name}.json", f"figures/{name}-*.svg"):
+            for file in sorted(source.glob(pattern)):
+                write_text(target / file.relative_to(source), file.read_text(encoding="utf-8"))
+    return names
+
+
 def document(found: Sequence[Reproduced]) -> dict[str, Any]:
     """The JSON document of `turnwise reproduce --format json`."""
     return {
