@@ -25,7 +25,7 @@ def built() -> dict[str, list[str]]:
 
 
 def _build_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_wordnet", ROOT / "scripts" / "build_wordnet.py")
+    spec = importlib.util.spec_from_file_location("wordnet_tool", ROOT / "tools" / "wordnet.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

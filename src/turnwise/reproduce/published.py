@@ -1,4 +1,4 @@
-"""What was published: every number of the papers' tables, as data of the package (scripts/build_published.py)."""
+"""What was published: every number of the papers' tables, as data of the package (tools/published.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """WordNet 3.0's words, synonym sets and irregular forms, as nltk's reader finds them.
 
-`scripts/build_wordnet.py` makes the three files beside this one. They are kept as lines of text and searched
+`tools/wordnet.py` makes the three files beside this one. They are kept as lines of text and searched
 by bisection, so that opening the table costs an unpacking and no parsing.
 """
 

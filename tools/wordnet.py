@@ -1,7 +1,8 @@
-"""Build the WordNet table that turnwise ships: `python scripts/build_wordnet.py DICT_DIR [OUT_DIR]`.
+"""Build the WordNet tables that turnwise ships: `python tools/wordnet.py DICT_DIR [OUT_DIR]`.
 
-DICT_DIR is the folder of a WordNet 3.0 distribution that holds `index.noun`, `data.noun`, `noun.exc` and
-so on (Debian: package wordnet-base, /usr/share/wordnet). The same input gives the same bytes.
+DICT_DIR is the folder of a WordNet 3.0 distribution that holds `index.noun`, `data.noun`, `noun.exc`, `cntlist.rev`
+and so on (Debian: package wordnet-base, /usr/share/wordnet). OUT_DIR is `src/turnwise/text` by default. Written are the
+synsets, and how often each word is which part of speech in annotated texts. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import argparse
 import lzma
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-OUT_DIR = Path(__file__).parent.parent / "src" / "turnwise" / "text" / "wordnet"
+OUT_DIR = Path(__file__).parents[1] / "src" / "turnwise" / "text"
 FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 # Adjectives carry their syntactic position, as in `galore(ip)`; it is not part of the name.
 SYNTACTIC_MARKER = re.compile(r"\((?:a|p|ip)\)$")
 # The licence stands at the head of every file, each line after its number and two spaces of indent.
 LICENCE_LINE = re.compile(r"^  \d+ (.*?)\s*$", re.MULTILINE)
+# A word with such an ending may also be a form of another word, as "tired" is of "tire".
+ENDINGS = ("ed", "ing", "er", "est", "s")
+# The digit after the percent sign of a sense key; 5 is an adjective that belongs to another one.
+KINDS = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -59,18 +64,45 @@ def build(folder: Path) -> dict[str, list[str]]:
     return {"index.txt": entries, "synsets.txt": synsets, "exceptions.txt": exceptions}
 
 
+def ambiguous(folder: Path) -> set[str]:
+    """Return the lemmas that are in more than one of WordNet's indexes, or may be a form of another."""
+    found = Counter(lemma for suffix in FILES.values() for lemma, _ in read_index(folder / f"index.{suffix}"))
+    return {word for word, indexes in found.items() if "_" not in word and (indexes > 1 or word.endswith(ENDINGS))}
+
+
+def part_of_speech_counts(folder: Path) -> list[str]:
+    """Return lines of an ambiguous lemma and its counts, such as `like v82 a14`."""
+    wanted = ambiguous(folder)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in (folder / "cntlist.rev").read_text("ascii").splitlines():
+        key, _, count = line.split()
+        lemma, _, rest = key.partition("%")
+        if lemma in wanted:
+            counts[lemma][KINDS[rest[0]]] += int(count)
+    return [
+        " ".join([lemma, *(f"{kind}{counts[lemma][kind]}" for kind in FILES if counts[lemma][kind])])
+        for lemma in sorted(counts)
+    ]
+
+
+def write(path: Path, content: Sequence[str]) -> None:
+    """Write lines as an .xz file."""
+    packed = lzma.compress("\n".join(content).encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
+    path.write_bytes(packed)
+    print(f"{path.name}: {len(content):,} lines, {len(packed):,} bytes")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dict_dir", type=Path, help="folder with index.noun, data.noun, noun.exc, ...")
+    parser.add_argument("dict_dir", type=Path, help="folder with index.noun, data.noun, noun.exc, cntlist.rev, ...")
     parser.add_argument("out_dir", type=Path, nargs="?", default=OUT_DIR)
     arguments = parser.parse_args()
+    tables = arguments.out_dir / "wordnet"
     for name, content in build(arguments.dict_dir).items():
-        packed = lzma.compress("\n".join(content).encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
-        (arguments.out_dir / f"{name}.xz").write_bytes(packed)
-        print(f"{name}.xz: {len(content):,} lines, {len(packed):,} bytes")
+        write(tables / f"{name}.xz", content)
+    write(arguments.out_dir / "augment" / "counts.txt.xz", part_of_speech_counts(arguments.dict_dir))
     head = (arguments.dict_dir / "data.noun").read_text("ascii")[:4000]
-    licence = "\n".join(LICENCE_LINE.findall(head)) + "\n"
-    (arguments.out_dir / "LICENSE.wordnet").write_text(licence)
+    (tables / "LICENSE.wordnet").write_text("\n".join(LICENCE_LINE.findall(head)) + "\n")
 
 
 if __name__ == "__main__":

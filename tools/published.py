@@ -1,4 +1,4 @@
-"""Write src/turnwise/reproduce/published.csv: `python scripts/build_published.py --data DIR`.
+"""Write src/turnwise/reproduce/published.csv: `python tools/published.py --data DIR`.
 
 Takes the tidy tables of the five papers and of the DialEvalMetrics collection from DIR/published, adds the few numbers
 that the papers give in their text, and keeps of the remarks those that a reader of a cell needs.
