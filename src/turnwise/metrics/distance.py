@@ -57,7 +57,7 @@ class Sets:
 class Distance(Metric):
     """Asks for vectors of (context, response) and (context, reference); whole systems are compared, never turns.
 
-    Recommended: the trunk of next-utterance prediction below its last layers, as scripts/choose_fbd_layer.py chooses,
+    Recommended: the trunk of next-utterance prediction below its last layers, as tools/pack/choose.py chooses,
     and the context as it was trained on. Paper and released: an encoder as it came, the last layer's first token.
     """
 

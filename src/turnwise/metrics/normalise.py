@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from turnwise.errors import TurnwiseError
 
 FILE = Path(__file__).with_name("constants.json")
-# What composites use unless they are told otherwise: the bundled pack's own set (scripts/choose_defaults.py).
+# What composites use unless they are told otherwise: the bundled pack's own set (tools/pack/choose.py).
 DEFAULT = "turnwise-mini"
 # Not a set but the request to use the constants of the very scores that are judged.
 BATCH = "batch"

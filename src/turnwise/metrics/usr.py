@@ -106,7 +106,7 @@ def usr_score(
 
 PUBLISHED_FEEDS = "mlm/mlm/dr_c/dr_c/dr_f"
 PUBLISHED_WEIGHTS = "/".join(str(term.weight) for term in PUBLISHED.terms)
-# What the bundled models can tell, found on dialogues alone (scripts/choose_defaults.py): a classifier for broken
+# What the bundled models can tell, found on dialogues alone (tools/pack/choose.py): a classifier for broken
 # utterances tells those apart best, and dull replies by being likely, so that weight changes its sign.
 FEEDS = "vup/vup/nup/mlm/dr_f"
 WEIGHTS = "/".join(str(-t.weight if t.quality == "Interesting" else t.weight) for t in PUBLISHED.terms)

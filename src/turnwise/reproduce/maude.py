@@ -41,8 +41,8 @@ SAMPLED = (
     "paper's on all. Brackets: bootstrap over dialogues."
 )
 TRAINED_APART = (
-    "The bundled models have no network that learnt from one set of negatives: `scripts/maude_deltas.py` trains such "
-    "networks and measures them, see docs/results/maude.md. Of models that have them, what is said at Table 6 holds."
+    "The bundled models have no network that learnt from one set of negatives: `tools/pack/maude.py` trains such "
+    "networks, and docs/results/maude.md shows their tables. Of models that have them, what is said at Table 6 holds."
 )
 ZERO_SHOT_SAMPLED = (
     f"Ours stands on every context of {ZERO_SHOT_DIALOGUES} dialogues of each corpus, drawn by the seed: DailyDialog's "

@@ -1,4 +1,4 @@
-"""Train the learned baselines of the bundled pack: `python scripts/train_baselines.py ROLE... --data DIR --out DIR`.
+"""Train the learned baselines of the bundled pack: `python tools/pack/baselines.py ROLE... --data DIR --out DIR`.
 
 Roles: skip-thought, ruber, infersent (both of which start from skip-thought), bert-ruber, pone, bert-nli. --data is
 the folder with `train`, `human` and `test`; the last two are only read to remove what overlaps with them. Everything is
@@ -28,15 +28,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from baseline_bounds import bounds
-from train_pack import WEIGHTS, rated_files, training_files
+from make import WEIGHTS, rated_files, training_files
 
 from turnwise.engine.cache import Cache
+from turnwise.engine.run import answer_requests
+from turnwise.files import write_json
+from turnwise.metrics.embeddings import cosines
+from turnwise.metrics.ruber import pooled_words
 from turnwise.models.export.heads import write_head
 from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack
+from turnwise.models.protocols import Lookup
 from turnwise.models.utterances import Reading
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
+from turnwise.text.tokenise import plain_words
 from turnwise.train.baselines import (
     JUDGES,
     READERS,
@@ -140,7 +145,7 @@ def train(
     }
     args.out.mkdir(parents=True, exist_ok=True)
     write_head(args.out, role, weights, card)
-    (args.out / f"{role}.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    write_json(args.out / f"{role}.json", card, indent=1)
     return found
 
 
@@ -179,6 +184,24 @@ def train_judge(
     return weights, fitted, {"loss": fitted.loss} | measured(model, pairs)
 
 
+def bounds(responses: Any, texts: Texts, table: Any, pack: Pack) -> Any:
+    """Return the 1st and 99th percentile of how alike two unrelated responses are: what "referenced" is scaled by."""
+    rng = np.random.default_rng(3)
+    first, second = (rng.permutation(responses)[:1500] for _ in range(2))
+    if table is None:
+        spoken = texts.listed()
+        asked = {n: Lookup(tuple(plain_words(spoken[n]))) for n in {*first.tolist(), *second.tolist()}}
+        found = answer_requests(asked.values(), pack)
+        known = {n: (rows := found[q])[~np.isnan(rows).any(axis=1)] for n, q in asked.items()}
+        couples = [(known[a], known[b]) for a, b in zip(first.tolist(), second.tolist(), strict=True) if a != b]
+        likeness = [
+            cosines(pooled_words(a)[None], pooled_words(b)[None])[0, 0] for a, b in couples if len(a) and len(b)
+        ]
+    else:
+        likeness = [cosines(table[a][None], table[b][None])[0, 0] for a, b in zip(first, second, strict=True) if a != b]
+    return np.quantile(likeness, [0.01, 0.99]).astype(np.float32)
+
+
 def vectors_of(texts: Texts, pack: Pack, args: argparse.Namespace) -> Any:
     """The encoder's vector of every text: by the pack itself, or by the same weights in torch."""
     if args.encoder is None:
@@ -214,7 +237,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--encoder", type=Path, help="the pack's encoder for torch, by encoder_to_torch.py")
+    parser.add_argument("--encoder", type=Path, help="the pack's encoder for torch, by bases.py")
     parser.add_argument("--device", default="cpu", help="where torch runs: cpu or cuda")
     parser.add_argument("--models", help="a pack's folder; the bundled pack without it")
     parser.add_argument("--pairs", type=int, default=8000, help="how many responses are drawn to learn from")

@@ -13,7 +13,7 @@ from test_distances import sentence
 
 from turnwise.models.pack import Pack
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "choose_fbd_layer.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "pack" / "choose.py"
 
 
 def test_every_choice_is_measured_and_the_best_is_named(toy_pack: Pack, tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_every_choice_is_measured_and_the_best_is_named(toy_pack: Pack, tmp_path
             turns = [{"text": sentence(rng)} for _ in range(2)]
             out.write(json.dumps({"turns": turns, "alt_responses": [sentence(rng)]}) + "\n")
     given = ["--data", tmp_path, "--models", toy_pack.folder, "--draws", "2"]
-    done = subprocess.run([sys.executable, SCRIPT, *given], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, SCRIPT, "vectors", *given], capture_output=True, text=True, check=True)
     head, *rows, chosen = done.stdout.strip().split("\n")
     assert head.startswith("110 contexts, samples of 100")
     # Two roles, three layers and the word embeddings, three poolings; then those that fbd finds nearly as good.
