@@ -41,7 +41,6 @@ def measure(*given: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> list[Dialogue]:
     return read([dialogues(tmp_path_factory.mktemp("data") / "small.jsonl", count=20)])
