@@ -43,9 +43,9 @@ from make import training_split
 from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
 from turnwise.dialogue import Example
-from turnwise.engine.ask import asker
 from turnwise.engine.batching import batches
 from turnwise.engine.local import judge_examples
+from turnwise.engine.session import Session
 from turnwise.files import write_text
 from turnwise.metrics.fbd import FrechetBertDistance
 from turnwise.metrics.normalise import measure
@@ -248,7 +248,7 @@ def paired(won: Sequence[Mapping[int, float]], first: Sequence[Mapping[int, floa
 def compare(rows: Sequence[Row], metrics: Sequence[str], models: str | None) -> dict[str, dict[str, list[float]]]:
     """Print how often each metric puts the person first; return all scores, by metric and kind of reply."""
     loaded = {name: load_metric(name) for name in metrics}
-    scored = judge_examples([example for *_, example in rows], loaded, asker(models, cache="off"))
+    scored = judge_examples([example for *_, example in rows], loaded, Session(models, cache="off").answer)
     scores: dict[str, dict[str, dict[int, float | None]]] = {name: defaultdict(dict) for name in metrics}
     for (number, kind, _), found in zip(rows, scored, strict=True):
         for name in metrics:
