@@ -17,8 +17,9 @@ from turnwise.analyses.gate import Gate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.analyses.select import select
 from turnwise.errors import TurnwiseError
-from turnwise.report.charts import all_charts, to_svg
+from turnwise.report.charts import all_charts
 from turnwise.report.digest import digest
+from turnwise.report.drawing import to_svg
 
 Rows = list[dict[str, Any]]
 # The recommended layer is one of a trained trunk; of a small random one the upper layers know the most.

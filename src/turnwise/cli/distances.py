@@ -76,8 +76,8 @@ def perturb(
     show.problems(result.problems)
     show.notes(result.notes)
     if plot is not None:
-        from turnwise.report.charts import save_chart
-        from turnwise.report.perturb_curve import perturb_chart
+        from turnwise.report.charts import perturb_chart
+        from turnwise.report.drawing import save_chart
 
         save_chart(perturb_chart(result), plot)
         show.note(f"the curves are in {plot}")

@@ -1,38 +1,39 @@
-"""The charts: one pure function each, from a digest to an altair chart, and what makes files of them."""
+"""The charts: one pure function each, from a digest to an altair chart."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import altair as alt
 import numpy as np
 
-from turnwise.errors import TurnwiseError
 from turnwise.report.digest import Digest, digest
-from turnwise.report.labels import ARROWS, interval, number
-from turnwise.report.palette import light
-from turnwise.report.panels import (
+from turnwise.report.drawing import (
+    DASHES,
     METRIC_PLACES,
+    SAID,
     SHAPES,
     WORD_PLACES,
     Record,
     bin_edges,
     frame,
     heat_map,
+    marks,
     panels,
     repeating,
+    save_chart,
     system_colour,
     system_legend,
 )
-from turnwise.report.prd_curve import prd_chart
-from turnwise.report.short_names import short_names, shortened_from, shown_as
+from turnwise.report.labels import ARROWS, decimals, interval, labels, number, short_names, shortened_from, shown_as
+from turnwise.report.palette import light
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from turnwise.analyses.evaluate import Result
+    from turnwise.analyses.perturb import Perturbation
 
 # More points than this in one panel hide each other, and every one of them makes the page heavier.
 MOST_POINTS = 300
@@ -44,8 +45,6 @@ FILES = tuple(f"{name}{suffix}" for name in NAMES for suffix in SUFFIXES)
 
 def ranking_chart(found: Digest) -> alt.FacetChart:
     """Every system's value with its interval, best on top, one panel per metric."""
-    import altair as alt
-
     rows = [row for key in found.metrics for row in _ranked(found, key)]
     y = alt.Y(
         "system:N",
@@ -54,17 +53,13 @@ def ranking_chart(found: Digest) -> alt.FacetChart:
         axis=alt.Axis(ticks=False, domain=False, labelPadding=8, labelExpr=shown_as(short_names(found.systems))),
     )
     no_zero = alt.Scale(zero=False, padding=8)
-    base = alt.Chart().transform_filter("datum.kind === 'value'")
+    base = marks("value")
     colour = system_colour(found.systems)
     interval = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
-        x=alt.X("low:Q", title=None, scale=no_zero),
-        x2=alt.X2("high:Q"),
-        y=y,
-        color=colour,
-        description=alt.Description("label:N"),
+        x=alt.X("low:Q", title=None, scale=no_zero), x2=alt.X2("high:Q"), y=y, color=colour, description=SAID
     )
     value = base.mark_point(filled=True, size=64, opacity=1).encode(
-        x=alt.X("value:Q", title=None, scale=no_zero), y=y, color=colour, description=alt.Description("label:N")
+        x=alt.X("value:Q", title=None, scale=no_zero), y=y, color=colour, description=SAID
     )
     titles = [_panel(found, key) for key in found.metrics]
     return panels([interval, value], rows, titles, height=24 * len(found.systems), shared_y=False)
@@ -72,8 +67,6 @@ def ranking_chart(found: Digest) -> alt.FacetChart:
 
 def distribution_chart(found: Digest) -> alt.FacetChart:
     """How the turns of each system spread: a histogram per system on a common scale, one panel per metric."""
-    import altair as alt
-
     rows = [row for key in found.turn_metrics for row in _histograms(found, key)]
     count = len(found.systems)
     axis = alt.Axis(
@@ -90,26 +83,43 @@ def distribution_chart(found: Digest) -> alt.FacetChart:
     y = alt.Y("top:Q", title=None, axis=axis, scale=alt.Scale(domain=[count, 0], nice=False, zero=False))
     x = alt.X("start:Q", title=None, scale=alt.Scale(zero=False, nice=False, padding=4))
     bars = (
-        alt.Chart()
-        .transform_filter("datum.kind === 'bar'")
+        marks("bar")
         .mark_rect(opacity=0.75)
         .encode(
-            x=x,
-            x2=alt.X2("end:Q"),
-            y=y,
-            y2=alt.Y2("bottom:Q"),
-            color=system_colour(found.systems),
-            description=alt.Description("label:N"),
+            x=x, x2=alt.X2("end:Q"), y=y, y2=alt.Y2("bottom:Q"), color=system_colour(found.systems), description=SAID
         )
     )
     medians = (
-        alt.Chart()
-        .transform_filter("datum.kind === 'median'")
+        marks("median")
         .mark_rule(strokeWidth=2, color=light("chart-ink"))
-        .encode(x=x, y=y, y2=alt.Y2("bottom:Q"), description=alt.Description("label:N"))
+        .encode(x=x, y=y, y2=alt.Y2("bottom:Q"), description=SAID)
     )
     titles = [_panel(found, key) for key in found.turn_metrics]
     return panels([bars, medians], rows, titles, height=34 * count, shared_y=True)
+
+
+def prd_chart(found: Digest) -> alt.FacetChart:
+    """Every system's curve, one panel per metric; a curve nearer to the upper right corner is better."""
+    keys = list(dict.fromkeys(key for (_, key), value in found.values.items() if value.curve))
+    titles = {key: _panel(found, key) for key in keys}
+    rows = [row for key, title in titles.items() for row in (frame(title, 0.0, 1.0), *_curves(found, key, title))]
+    share = alt.Scale(domain=[0, 1], nice=False)
+    curves = (
+        marks("point")
+        .mark_line(strokeWidth=2, interpolate="linear")
+        .encode(
+            x=alt.X("recall:Q", title="recall", scale=share),
+            y=alt.Y("precision:Q", title="precision", scale=share),
+            order=alt.Order("step:Q"),
+            color=system_colour(found.systems, legend=True),
+            strokeDash=alt.StrokeDash(
+                "system:N", scale=repeating(found.systems, DASHES), legend=system_legend(found.systems)
+            ),
+            detail=alt.Detail("system:N"),
+            description=SAID,
+        )
+    )
+    return panels([curves], rows, list(titles.values()), height=220, shared_y=True, across="recall")
 
 
 def metric_correlation_chart(found: Digest) -> alt.LayerChart:
@@ -127,8 +137,6 @@ def human_correlation_chart(found: Digest) -> alt.LayerChart:
 
 def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
     """Scores against the mean rating of one quality, one panel per metric, with a straight line through."""
-    import altair as alt
-
     titles = {key: _scatter_title(found, key, quality) for key in found.turn_metrics}
     rows = [row for key, title in titles.items() for row in _scatter_rows(found, key, quality, title)]
     x = alt.X("score:Q", title=None, scale=alt.Scale(zero=False, padding=6))
@@ -138,24 +146,49 @@ def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
     span = alt.Scale(zero=False, nice=False, padding=8) if low < high else alt.Scale(domain=[low - 1, high + 1])
     y = alt.Y("rating:Q", title=f"{quality} (mean rating)", scale=span)
     points = (
-        alt.Chart()
-        .transform_filter("datum.kind === 'point'")
+        marks("point")
         .mark_point(filled=True, size=34, opacity=0.6)
         .encode(
             x=x,
             y=y,
             color=system_colour(found.systems, legend=True),
             shape=alt.Shape("system:N", scale=repeating(found.systems, SHAPES), legend=system_legend(found.systems)),
-            description=alt.Description("label:N"),
+            description=SAID,
         )
     )
-    line = (
-        alt.Chart()
-        .transform_filter("datum.kind === 'line'")
-        .mark_line(strokeWidth=1.5, color=light("chart-ink"), aria=False)
-        .encode(x=x, y=y)
-    )
+    line = marks("line").mark_line(strokeWidth=1.5, color=light("chart-ink"), aria=False).encode(x=x, y=y)
     return panels([points, line], rows, list(titles.values()), height=150, shared_y=True)
+
+
+def perturb_chart(result: Perturbation) -> alt.FacetChart:
+    """One panel per metric, one line per transform; bars are one standard deviation over the seeds each way."""
+    titles = labels(dict.fromkeys(row.metric for row in result.rows))
+    transforms = list(dict.fromkeys(row.transform for row in result.rows))
+    ratios = [row.ratio for row in result.rows]
+    places = {
+        key: decimals(row.value for row in result.rows if row.metric == key and row.value is not None) for key in titles
+    }
+    rows: list[Record] = [frame(title, min(ratios), max(ratios)) for title in titles.values()]
+    for row in result.rows:
+        if row.value is None:
+            continue
+        reach = row.deviation or 0.0
+        value = number(row.value, places[row.metric])
+        label = f"{row.transform}, ratio {row.ratio:g}: {row.metric} {value}, n = {row.n:,}"
+        rows.append({"panel": titles[row.metric], "kind": "point", "system": row.transform, "ratio": row.ratio,
+                     "value": row.value, "low": row.value - reach, "high": row.value + reach,
+                     "label": label})  # fmt: skip
+    base = marks("point")
+    across = "share of answers perturbed"
+    x = alt.X("ratio:Q", title=across)
+    y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False, padding=8))
+    colour = system_colour(transforms, legend=True)
+    spread = base.mark_rule(strokeWidth=5, opacity=0.3).encode(
+        x=x, y=alt.Y("low:Q", title=None), y2=alt.Y2("high:Q"), color=colour, description=SAID
+    )
+    lines = base.mark_line(strokeWidth=2, aria=False).encode(x=x, y=y, color=colour)
+    points = base.mark_point(filled=True, size=44, opacity=1).encode(x=x, y=y, color=colour, description=SAID)
+    return panels([spread, lines, points], rows, list(titles.values()), height=200, shared_y=False, across=across)
 
 
 def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
@@ -184,29 +217,6 @@ def full_names(found: Digest) -> dict[str, str]:
     return {**shortened_from(words, WORD_PLACES), **metrics, **systems}
 
 
-def to_svg(chart: alt.TopLevelMixin) -> str:
-    """The chart as SVG text."""
-    import vl_convert
-
-    return vl_convert.vegalite_to_svg(_spec(chart), allowed_base_urls=[])
-
-
-def save_chart(chart: alt.TopLevelMixin, path: Path) -> Path:
-    """Write a chart as its suffix says: .svg, .png (twice as fine as the screen) or .json (the specification)."""
-    import vl_convert
-
-    suffix = path.suffix.lower()
-    if suffix == ".svg":
-        path.write_text(to_svg(chart), encoding="utf-8")
-    elif suffix == ".png":
-        path.write_bytes(vl_convert.vegalite_to_png(_spec(chart), scale=2, allowed_base_urls=[]))
-    elif suffix == ".json":
-        path.write_text(json.dumps(_spec(chart), ensure_ascii=False, indent=1), encoding="utf-8")
-    else:
-        raise TurnwiseError(f"{path.name}: a chart is written as .svg, .png or .json; choose one of these endings")
-    return path
-
-
 def write_charts(result: Result, folder: Path) -> list[Path]:
     """Every chart of the report as SVG and PNG; those that another result left there go."""
     charts = all_charts(digest(result))
@@ -217,11 +227,6 @@ def write_charts(result: Result, folder: Path) -> list[Path]:
 
 
 # --- the rows that each chart draws ---------------------------------------------------------------------
-
-
-def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    return spec
 
 
 def _panel(found: Digest, key: str) -> str:
@@ -294,4 +299,17 @@ def _scatter_rows(found: Digest, key: str, quality: str, panel: str) -> list[Rec
         rows += [
             {"panel": panel, "kind": "line", "score": float(steps[end]), "rating": float(heights[end])} for end in ends
         ]
+    return rows
+
+
+def _curves(found: Digest, key: str, panel: str) -> list[Record]:
+    rows: list[Record] = []
+    for system in found.systems:
+        value = found.values.get((system, key))
+        if value is None or not value.curve:
+            continue
+        label = f"{system}: {key} {number(value.value, 3)}, n = {value.n:,}"
+        for step, (recall, precision) in enumerate(value.curve):
+            rows.append({"panel": panel, "kind": "point", "system": system, "step": step, "recall": recall,
+                         "precision": precision, "label": label})  # fmt: skip
     return rows

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
+from turnwise.engine.shown import shown_turns
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
-from turnwise.report.charts import MOST_POINTS, all_charts, full_names, to_svg
-from turnwise.report.digest import Digest, digest
-from turnwise.report.groups import contradictions, group_table
-from turnwise.report.heat import heats
-from turnwise.report.labels import DIRECTIONS, one_line
-from turnwise.report.svg import inline_svg
-from turnwise.report.tables import MOST_CHARACTERS, ends, made_of, metric_table, rating_table, unread_rows, unscored
-from turnwise.report.turns import chosen_turns, turns_json
+from turnwise.report.charts import MOST_POINTS, all_charts, full_names
+from turnwise.report.digest import Digest, Turn, digest, file_name
+from turnwise.report.drawing import inline_svg, to_svg
+from turnwise.report.heat import Heats, heats, most_surprising
+from turnwise.report.labels import DIRECTIONS, one_line, printable
+from turnwise.report.tables import (
+    MOST_CHARACTERS,
+    contradictions,
+    ends,
+    group_table,
+    made_of,
+    metric_table,
+    rating_table,
+    shortened,
+    unread_rows,
+    unscored,
+)
 from turnwise.report.words import headlines
 from turnwise.wording import counted
 
@@ -87,7 +101,7 @@ def render(found: Digest, title: str | None = None) -> str:
         unread=unread_rows(found)[:MOST_UNREAD],
         unscored=unscored(found),
         directions=DIRECTIONS,
-        intervals=_intervals(found),
+        intervals=_interval_facts(found),
         most_points=MOST_POINTS,
     )
 
@@ -121,42 +135,104 @@ def _default_title(found: Digest) -> str:
     return "Evaluation of conversations" if name.startswith("<") else f"Evaluation of {name}"
 
 
-def _intervals(found: Digest) -> list[str]:
-    """How the intervals in this report were made."""
+def _interval_facts(found: Digest) -> dict[str, Any]:
+    """Which metrics have which kind of interval, and the sizes of the resamples."""
     from turnwise.engine.summarise import BLOCKS
     from turnwise.stats.bootstrap import MANY_CLUSTERS, RESAMPLES
     from turnwise.stats.subsets import RESAMPLES as SUBSETS
 
-    pooled = [key for key in found.metrics if found.pooled[key]]
-    whole = [key for key in found.metrics if found.levels[key] == "system"]
-    grouped = [key for key in found.metrics if found.levels[key] == "group"]
-    said = []
-    if len(pooled) + len(whole) + len(grouped) < len(found.metrics):
-        said.append(
-            "A system’s value is the mean of its turns. Its 95 % interval is a percentile bootstrap with "
-            f"{RESAMPLES:,} resamples of whole dialogues, or of whole contexts where turns belong to no dialogue, "
-            "because turns of one dialogue are not independent. With more than "
-            f"{MANY_CLUSTERS:,} of them the normal interval with the cluster-robust standard error takes its place."
-        )
-    if pooled:
-        said.append(
-            f"{', '.join(pooled)}: the value is computed from all turns of a system together, and its 95 % interval "
-            f"is a delete-a-block jackknife over at most {BLOCKS} blocks of dialogues or contexts."
-        )
-    if grouped:
-        said.append(
-            f"{', '.join(grouped)}: the replies of a group are judged together, and a system’s value is the mean over "
-            "its groups. The 95 % interval is a bootstrap over groups, or over the dialogues that they were made from."
-        )
-    if whole:
-        said.append(
-            f"{', '.join(whole)}: all responses of a system are compared with all references at once. The 95 % "
-            f"interval is normal, its standard error that of a bootstrap without replacement: {SUBSETS:,} times four "
-            "fifths of the dialogues or contexts. Such values depend on how many responses there are: compare them "
-            "only between systems that answered the same contexts."
-        )
-    said.append(
-        "Intervals that stand apart are a careful sign of a difference. Intervals that overlap do not show that "
-        "there is none: “turnwise compare” tests pairs of systems on the contexts that both answered."
-    )
-    return said
+    special = {
+        "pooled": [key for key in found.metrics if found.pooled[key]],
+        "grouped": [key for key in found.metrics if found.levels[key] == "group"],
+        "whole": [key for key in found.metrics if found.levels[key] == "system"],
+    }
+    means = sum(map(len, special.values())) < len(found.metrics)
+    sizes = {"resamples": RESAMPLES, "many": MANY_CLUSTERS, "blocks": BLOCKS, "subsets": SUBSETS}
+    return {name: ", ".join(keys) for name, keys in special.items()} | {"means": means} | sizes
+
+
+# --- the turns that travel inside the page, as JSON that its script reads ------------------------------
+
+
+def chosen_turns(found: Digest) -> NDArray[np.intp]:
+    """Which turns the page holds: all, or the ends of every metric and every so many of the rest."""
+    return shown_turns({key: found.scores[key] for key in found.turn_metrics}, len(found.turns))
+
+
+def turns_json(found: Digest, chosen: NDArray[np.intp], heats: Heats) -> str:
+    """JSON that may stand inside a script element: no text in it can end that element."""
+    texts = _Texts()
+    columns = {key: column for column, key in enumerate(found.judging_turns)}
+    turns = [
+        _turn(found, found.turns[position], texts) | _heat(heats, position, columns) for position in chosen.tolist()
+    ]
+    document = {
+        "metrics": [
+            {
+                "key": key,
+                "better": found.better[key],
+                "places": found.turn_places[key],
+                **({"steps": heats.steps[key]} if key in heats.steps else {}),
+            }
+            for key in found.judging_turns
+        ],
+        "qualities": list(found.qualities),
+        "systems": list(found.systems),
+        "texts": texts.lists,
+        "turns": turns,
+    }
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+class _Texts:
+    """Lists of texts, each kept once: many systems answer the same context."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[str]] = []
+        self.places: dict[tuple[str, ...], int] = {}
+
+    def place(self, texts: tuple[str, ...]) -> int:
+        if texts not in self.places:
+            self.places[texts] = len(self.lists)
+            self.lists.append([shortened(text) for text in texts])
+        return self.places[texts]
+
+
+def _turn(found: Digest, turn: Turn, texts: _Texts) -> dict[str, Any]:
+    example = turn.example
+    notes = {key: one_line(note) for key in found.judging_turns if (note := turn.scores[key].note)}
+    ratings = [example.ratings.get(quality, ()) for quality in found.quality_labels]
+    return {
+        "id": one_line(turn.row.id),
+        "at": f"{file_name(turn.row.file)}, line {turn.row.line}",
+        "s": turn.system,
+        "c": texts.place(example.context),
+        "r": shortened(example.response),
+        "ref": texts.place(example.references),
+        "f": texts.place(example.facts),
+        "x": [_short(turn.scores[key].value) for key in found.judging_turns],
+        "p": [[_short(rating) for rating in given] for given in ratings],
+        "who": [one_line(rater) for rater in example.raters],
+        "whole": example.rated == "dialogue",
+        "n": notes,
+        **({"d": printable(example.dialogue_id)} if example.dialogue_id is not None else {}),
+    }
+
+
+def _heat(heats: Heats, position: int, columns: Mapping[str, int]) -> dict[str, Any]:
+    """What each word of the response cost, by the metrics that say so: plain text, or text with its number."""
+    shown = [
+        [
+            [columns[key] for key in keys],
+            [piece.text if piece.cost is None else [piece.text, round(piece.cost, 2)] for piece in pieces],
+            most_surprising(pieces),
+        ]
+        for keys, pieces in heats.of(position)
+    ]
+    return {"h": shown} if shown else {}
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits are more than anybody reads, and make the page a third smaller."""
+    return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
+from turnwise.metrics.consistency import pairs_of
 from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
 from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, interval, number, one_line, printable
@@ -16,15 +21,27 @@ from turnwise.wording import counted
 # Turns shown at each end of a metric, and of long texts the part that is shown.
 ENDS = 3
 MOST_CHARACTERS = 4000
+TITLES = {True: ("Worst", "Best"), False: ("Best", "Worst"), None: ("Lowest", "Highest")}
+# More groups or pairs than these nobody reads in a page; the result's JSON has all of them.
+MOST_GROUPS = 200
+MOST_PAIRS = 12
+# From here on a contradiction is more probable than not.
+PROBABLE = 0.5
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table of systems."""
+    """A column: a metric, or a rated quality, of all systems or of one."""
 
     name: str
-    arrow: str
-    direction: str
+    arrow: str = ""
+    direction: str = "mean rating"
+    system: str = ""
+
+
+def _columns(found: Digest, keys: Iterable[str], systems: Sequence[str] = ("",)) -> list[Column]:
+    better = found.better
+    return [Column(key, ARROWS[better[key]], DIRECTIONS[better[key]], one) for key in keys for one in systems]
 
 
 @dataclass(frozen=True)
@@ -41,7 +58,6 @@ class Cell:
 class SystemRow:
     """One system, and how many turns or dialogues its values rest on."""
 
-    number: int
     name: str
     n: int
     cells: list[Cell]
@@ -59,33 +75,28 @@ class SystemTable:
 
 def metric_table(found: Digest) -> SystemTable:
     """What the metrics say of every system."""
-    columns = [Column(key, ARROWS[found.better[key]], DIRECTIONS[found.better[key]]) for key in found.metrics]
-    rows = [
-        SystemRow(place, system, found.sizes[system], _metric_cells(found, system))
-        for place, system in enumerate(found.systems)
-    ]
-    return SystemTable("Systems", "Turns", columns, rows)
+    rows = [SystemRow(system, found.sizes[system], _metric_cells(found, system)) for system in found.systems]
+    return SystemTable("Systems", "Turns", _columns(found, found.metrics), rows)
 
 
-def made_of(found: Digest) -> list[tuple[int, str, str, str]]:
-    """What the values of whole systems rest on: number and name of the system, metric, facts."""
+def made_of(found: Digest) -> list[tuple[str, str, str]]:
+    """What the values of whole systems rest on: system, metric, facts."""
     return [
-        (place, system, key, value.made_of)
+        (system, key, value.made_of)
         for key in found.metrics
-        for place, system in enumerate(found.systems)
+        for system in found.systems
         if (value := found.values.get((system, key))) is not None and value.made_of
     ]
 
 
 def rating_table(found: Digest) -> SystemTable:
     """What people said of every system; a dialogue that was rated as a whole counts once."""
-    columns = [Column(quality, "", "mean rating") for quality in found.qualities]
     sizes = np.bincount(found.rated.systems, minlength=len(found.systems)).tolist()
     rows = [
-        SystemRow(place, system, sizes[place], _rating_cells(found, place))
-        for place, system in enumerate(found.systems)
+        SystemRow(system, size, _rating_cells(found, place))
+        for place, (system, size) in enumerate(zip(found.systems, sizes, strict=True))
     ]
-    return SystemTable("Mean ratings", f"Rated {found.rated.unit}s", columns, rows)
+    return SystemTable("Mean ratings", f"Rated {found.rated.unit}s", list(map(Column, found.qualities)), rows)
 
 
 def _metric_cells(found: Digest, system: str) -> list[Cell]:
@@ -122,7 +133,6 @@ class Quote:
 
     id: str
     system: str
-    system_number: int
     score: str
     context: list[str]
     earlier: int
@@ -142,18 +152,22 @@ class Shade:
 
 
 @dataclass(frozen=True)
+class End:
+    """The turns at one end of a metric, and how many more have the score of the first."""
+
+    title: str
+    turns: list[Quote]
+    ties: str
+
+
+@dataclass(frozen=True)
 class Ends:
-    """The turns at both ends of a metric."""
+    """The turns at both ends of a metric, the worst or the lowest first."""
 
     metric: str
     arrow: str
     steps: list[str]
-    first_title: str
-    first: list[Quote]
-    first_ties: str
-    second_title: str
-    second: list[Quote]
-    second_ties: str
+    sides: list[End]
 
 
 def ends(found: Digest, heats: Heats) -> list[Ends]:
@@ -164,19 +178,16 @@ def ends(found: Digest, heats: Heats) -> list[Ends]:
         present = np.flatnonzero(~np.isnan(scores))
         rising = present[np.argsort(scores[present], kind="stable")]
         falling = present[np.argsort(-scores[present], kind="stable")]
-        titles = {True: ("Worst", "Best"), False: ("Best", "Worst"), None: ("Lowest", "Highest")}
         sides = [
-            (
+            End(
                 title,
                 [_quote(found, heats, key, int(turn)) for turn in order[:ENDS]],
                 _ties(found, key, float(scores[order[0]])),
             )
-            for title, order in zip(titles[found.better[key]], (rising, falling), strict=True)
+            for title, order in zip(TITLES[found.better[key]], (rising, falling), strict=True)
         ]
-        if found.better[key] is False:
-            sides.reverse()
         steps = [shown_step(step) for step in heats.steps.get(key, ())]
-        tables.append(Ends(key, ARROWS[found.better[key]], steps, *sides[0], *sides[1]))
+        tables.append(Ends(key, ARROWS[found.better[key]], steps, sides[:: -1 if found.better[key] is False else 1]))
     return tables
 
 
@@ -195,7 +206,6 @@ def _quote(found: Digest, heats: Heats, key: str, position: int) -> Quote:
     return Quote(
         id=one_line(turn.row.id),
         system=found.systems[turn.system],
-        system_number=turn.system,
         score=number(turn.scores[key].value, found.turn_places[key]),
         context=[shortened(text) for text in example.context[-2:]],
         earlier=max(0, len(example.context) - 2),
@@ -230,15 +240,121 @@ def unscored(found: Digest) -> list[tuple[str, str, int]]:
     """Why turns have no score: reason, metrics, number of turns."""
     reasons: dict[tuple[str, int], list[str]] = {}
     for key in found.metrics:
-        counts: dict[str, int] = {}
-        for turn in found.turns:
-            if (note := _reason(turn, key)) is not None:
-                counts[note] = counts.get(note, 0) + 1
-        for note, count in counts.items():
-            reasons.setdefault((note, count), []).append(key)
+        scores = (turn.scores[key] for turn in found.turns)
+        for reason in Counter(one.note for one in scores if one.value is None and one.note is not None).items():
+            reasons.setdefault(reason, []).append(key)
     return [(one_line(note), ", ".join(keys), count) for (note, count), keys in reasons.items()]
 
 
-def _reason(turn: Turn, key: str) -> str | None:
-    score = turn.scores[key]
-    return score.note if score.value is None else None
+@dataclass(frozen=True)
+class Reply:
+    """What one system answered to one way of asking."""
+
+    system: str
+    query: str
+    text: str
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group: its values, column by column, and its replies."""
+
+    name: str
+    values: list[float | None]
+    texts: list[str]
+    replies: list[Reply]
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The groups, those with the lowest values of the first metric first."""
+
+    columns: list[Column]
+    rows: list[GroupRow]
+    total: int
+
+
+def group_table(found: Digest) -> GroupTable | None:
+    """What every metric that judges groups says of every group; None where no metric does."""
+    keys = [key for key in found.metrics if found.levels[key] == "group"]
+    columns = _columns(found, keys, found.systems)
+    replies = _replies(found) if columns else {}
+    names = dict.fromkeys(group for group, _ in found.groups) if columns else {}
+    rows = [_row(found, columns, name, replies.get(name, [])) for name in names]
+    known = [row for row in rows if any(value is not None for value in row.values)]
+    if not known:
+        return None
+    known.sort(key=lambda row: _mean(row.values[: len(found.systems)]))
+    return GroupTable(columns, known[:MOST_GROUPS], len(known))
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    """Of the values that are known; groups without one come last."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else math.inf
+
+
+def _row(found: Digest, columns: Sequence[Column], name: str, replies: list[Reply]) -> GroupRow:
+    values = [found.groups.get((name, column.system), {}).get(column.name) for column in columns]
+    texts = [number(value, found.places[column.name]) for value, column in zip(values, columns, strict=True)]
+    return GroupRow(one_line(name), values, texts, replies)
+
+
+def _replies(found: Digest) -> dict[str, list[Reply]]:
+    by_group: dict[str, list[Reply]] = {}
+    for turn in found.turns:
+        example = turn.example
+        if example.group is not None:
+            query = shortened(example.context[-1]) if example.context else ""
+            reply = Reply(found.systems[turn.system], query, shortened(example.response))
+            by_group.setdefault(example.group, []).append(reply)
+    return by_group
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two turns of one speaker, and how probably the later contradicts the earlier."""
+
+    id: str
+    system: str
+    earlier: str
+    between: list[str]
+    later: str
+    chance: str
+
+
+@dataclass(frozen=True)
+class Contradictions:
+    """The most probable contradictions, of all pairs that a metric compared."""
+
+    metric: str
+    pairs: list[Pair]
+    compared: int
+    probable: int
+
+
+def contradictions(found: Digest) -> Contradictions | None:
+    """What the metric that compared most pairs of turns found; None where none did."""
+    by_metric = {
+        key: [(chance, place, turn) for turn in found.turns for place, chance in pairs_of(turn.scores[key])]
+        for key in found.metrics
+    }
+    key = max(by_metric, key=lambda metric: len(by_metric[metric]), default="")
+    if not key or not by_metric[key]:
+        return None
+    compared = by_metric[key]
+    worst = sorted(compared, key=lambda item: -item[0])[:MOST_PAIRS]
+    probable = sum(chance >= PROBABLE for chance, _, _ in compared)
+    return Contradictions(key, [_pair(found, *item) for item in worst], len(compared), probable)
+
+
+def _pair(found: Digest, chance: float, place: int, turn: Turn) -> Pair:
+    context = turn.example.context
+    return Pair(
+        one_line(turn.row.id),
+        found.systems[turn.system],
+        shortened(context[place]),
+        [shortened(text) for text in context[place + 1 :]],
+        shortened(turn.example.response),
+        number(chance, 2),
+    )

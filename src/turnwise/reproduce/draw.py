@@ -17,8 +17,8 @@ def chart(figure: Figure) -> alt.TopLevelMixin:
     """The chart of a figure; rows that name a panel are drawn side by side."""
     import altair as alt
 
+    from turnwise.report.drawing import data_of, styled
     from turnwise.report.palette import SYSTEMS, light
-    from turnwise.report.panels import data_of, styled
 
     rows = [dict(row) for row in figure.rows]
     groups = list(dict.fromkeys(str(row["group"]) for row in rows))

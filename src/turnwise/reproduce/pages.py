@@ -82,7 +82,7 @@ def about(room: Room) -> str:
 def _svg(figure: Figure, out: Path) -> str:
     if figure.why_not or not figure.rows:
         return ""
-    from turnwise.report.charts import to_svg
+    from turnwise.report.drawing import to_svg
 
     text = to_svg(chart(figure))
     write_text(out / "figures" / f"{file_name(figure)}.svg", text)
@@ -98,7 +98,7 @@ def _html(one: Reproduced, said: str, drawings: dict[str, str]) -> str:
 def _block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
     from markupsafe import Markup
 
-    from turnwise.report.svg import inline_svg
+    from turnwise.report.drawing import inline_svg
 
     name = file_name(made)
     block: dict[str, Any] = {

@@ -1,23 +1,24 @@
-"""What several charts share: panels side by side, heat maps, colours and the common look."""
+"""Drawing: panels side by side, heat maps, the common look, and a chart as a file or as a part of the page."""
 
 from __future__ import annotations
 
 import json
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import altair as alt
 import numpy as np
 
+from turnwise.errors import TurnwiseError
 from turnwise.report import palette
-from turnwise.report.labels import number
-from turnwise.report.palette import light
-from turnwise.report.short_names import places, short_names, shown_as
+from turnwise.report.labels import number, places, short_names, shown_as
+from turnwise.report.palette import light, names_by_light
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation
 from turnwise.wording import counted
-
-if TYPE_CHECKING:
-    import altair as alt
 
 PANEL_WIDTH = 240
 COLUMNS = 3
@@ -31,19 +32,24 @@ WORD_PLACES = 15
 # In pixels: more than the widest shortened name needs, because what is over the limit is cut at its end.
 LABEL_LIMIT = 260
 Record = dict[str, Any]
+SVG = "http://www.w3.org/2000/svg"
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+# What a mark says when it is pointed at.
+SAID = alt.Description("label:N")
 
 
 def data_of(rows: list[Record]) -> alt.InlineData:
     """Rows as the data of a chart: as text, which altair neither checks nor copies value by value."""
-    import altair as alt
-
     return alt.InlineData(values=json.dumps(rows), format=alt.JsonDataFormat(type="json"))
+
+
+def marks(kind: str) -> alt.Chart:
+    """What is drawn of the rows of one kind."""
+    return alt.Chart().transform_filter(f"datum.kind === '{kind}'")
 
 
 def system_colour(systems: Sequence[str], *, legend: bool = False) -> alt.Color:
     """One colour per system."""
-    import altair as alt
-
     colours = [light(name) for name in palette.SYSTEMS]
     shades = [colours[place % len(colours)] for place in range(len(systems))]
     look = system_legend(systems) if legend else None
@@ -52,8 +58,6 @@ def system_colour(systems: Sequence[str], *, legend: bool = False) -> alt.Color:
 
 def system_legend(systems: Sequence[str]) -> alt.Legend | None:
     """Whose colour, shape or dashes these are; nothing for one system."""
-    import altair as alt
-
     if len(systems) < 2:
         return None
     short = short_names(systems)
@@ -64,14 +68,12 @@ def system_legend(systems: Sequence[str]) -> alt.Legend | None:
 
 def repeating(systems: Sequence[str], looks: Sequence[str | list[float]]) -> alt.Scale:
     """A shape or a dash for every system: another each time that the colours begin again."""
-    import altair as alt
-
     worn = [looks[place // len(palette.SYSTEMS) % len(looks)] for place in range(len(systems))]
     return alt.Scale(domain=list(systems), range=worn)
 
 
 def frame(panel: str, low: float, high: float) -> Record:
-    """What a panel's horizontal axis must reach: constant values get some room around them."""
+    """What a panel's horizontal axis must reach: constant values get some space around them."""
     reach = 0.0 if low < high else abs(low) * 0.2 or 0.2
     return {"panel": panel, "kind": "frame", "from": low - reach, "to": high + reach}
 
@@ -86,14 +88,8 @@ def panels(
     across: str | None = None,
 ) -> alt.FacetChart:
     """Layers drawn once for each panel that the rows name, every panel on a horizontal axis of its own."""
-    import altair as alt
-
-    unseen = (
-        alt.Chart()
-        .transform_filter("datum.kind === 'frame'")
-        .mark_rule(opacity=0, aria=False, color=light("chart-grid"))
-        .encode(x=alt.X("from:Q", title=across), x2=alt.X2("to:Q"))
-    )
+    ends = {"x": alt.X("from:Q", title=across), "x2": alt.X2("to:Q")}
+    unseen = marks("frame").mark_rule(opacity=0, aria=False, color=light("chart-grid")).encode(**ends)
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=13, labelFontWeight=600, labelPadding=6)
     facet = alt.Facet("panel:N", sort=list(titles), header=header)
     layered = alt.layer(unseen, *layers, data=data_of(rows)).properties(width=PANEL_WIDTH, height=height)
@@ -105,16 +101,9 @@ def panels(
 
 
 def heat_map(
-    cells: Mapping[tuple[str, str], Correlation],
-    *,
-    rows: list[str],
-    columns: list[str],
-    unit: str,
-    show_n: bool,
+    cells: Mapping[tuple[str, str], Correlation], *, rows: list[str], columns: list[str], unit: str, show_n: bool
 ) -> alt.LayerChart:
     """Correlations keyed (row, column), coloured from minus one to one; a dash where nothing can be said."""
-    import altair as alt
-
     short = short_names(rows if show_n else [*rows, *columns], METRIC_PLACES)
     quiet: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "grid": False, "labelOverlap": False}
     if show_n:
@@ -138,7 +127,7 @@ def heat_map(
     )
     strong = alt.when(f"abs(datum.value) >= {palette.STRONG}").then(alt.value(light("chart-on-strong")))
     ink = strong.otherwise(alt.value(light("chart-ink")))
-    squares = base.mark_rect(cornerRadius=3, invalid=None).encode(color=fill, description=alt.Description("label:N"))
+    squares = base.mark_rect(cornerRadius=3, invalid=None).encode(color=fill, description=SAID)
     texts = [base.mark_text(fontSize=12, dy=-5 if show_n else 0, aria=False).encode(text=alt.Text("text:N"), color=ink)]
     if show_n:
         texts.append(base.mark_text(fontSize=9.5, dy=10, aria=False).encode(text=alt.Text("n:N"), color=ink))
@@ -187,3 +176,65 @@ def styled(chart: Any) -> Any:
         .configure_header(labelColor=ink)
         .configure_legend(labelColor=ink, labelFontSize=12, symbolType="circle", symbolSize=80, labelLimit=LABEL_LIMIT)
     )  # fmt: skip
+
+
+def to_svg(chart: alt.TopLevelMixin) -> str:
+    """The chart as SVG text."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(_spec(chart), allowed_base_urls=[])
+
+
+def save_chart(chart: alt.TopLevelMixin, path: Path) -> Path:
+    """Write a chart as its suffix says: .svg, .png (twice as fine as the screen) or .json (the specification)."""
+    import vl_convert
+
+    suffix = path.suffix.lower()
+    if suffix == ".svg":
+        path.write_text(to_svg(chart), encoding="utf-8")
+    elif suffix == ".png":
+        path.write_bytes(vl_convert.vegalite_to_png(_spec(chart), scale=2, allowed_base_urls=[]))
+    elif suffix == ".json":
+        path.write_text(json.dumps(_spec(chart), ensure_ascii=False, indent=1), encoding="utf-8")
+    else:
+        raise TurnwiseError(f"{path.name}: a chart is written as .svg, .png or .json; choose one of these endings")
+    return path
+
+
+def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    return spec
+
+
+def inline_svg(svg: str, name: str, description: str, full_names: Mapping[str, str] | None = None) -> str:
+    """The SVG of a chart for the page: theme colours, no inline styles, one image to assistive technology.
+
+    A name that stands shortened says the full one when it is pointed at, as marks say what they are.
+    """
+    ET.register_namespace("", SVG)
+    root = ET.fromstring(svg)  # noqa: S314 - the text was made by our own renderer a moment ago
+    colours = names_by_light()
+    background = root.find(f"{{{SVG}}}rect")
+    if background is not None:
+        root.remove(background)
+    for element in root.iter():
+        attributes = element.attrib
+        # The page's security policy forbids inline styles, and names of elements must not meet other charts'.
+        attributes.pop("style", None)
+        for key in ("role", "aria-roledescription", "font-family"):
+            attributes.pop(key, None)
+        if "id" in attributes:
+            attributes["id"] = f"{name}-{attributes['id']}"
+        for key, value in attributes.items():
+            if key in {"fill", "stroke"} and value in colours:
+                attributes[key] = f"var(--{colours[value]})"
+            elif value.startswith("url(#"):
+                attributes[key] = _REFERENCE.sub(rf"url(#{name}-\1)", value)
+        if attributes.get("class", "").startswith("mark-group role-axis"):
+            attributes.pop("aria-label", None)
+        if element.text and full_names and element.text in full_names:
+            # Axes let the pointer through to what lies under them.
+            attributes |= {"aria-label": full_names[element.text], "pointer-events": "all"}
+    root.set("role", "img")
+    root.set("aria-label", description)
+    return ET.tostring(root, encoding="unicode")

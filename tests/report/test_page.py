@@ -21,9 +21,8 @@ from turnwise.analyses.part import Part
 from turnwise.engine import shown
 from turnwise.report import page
 from turnwise.report.digest import digest
-from turnwise.report.page import render, write_report
+from turnwise.report.page import chosen_turns, render, write_report
 from turnwise.report.tables import metric_table, rating_table
-from turnwise.report.turns import chosen_turns
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--<script> & \" ' \u2028"
 

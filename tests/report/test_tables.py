@@ -20,8 +20,8 @@ from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.consistency import own_turns
 from turnwise.report.digest import digest
-from turnwise.report.groups import MOST_PAIRS, contradictions, group_table
 from turnwise.report.page import render
+from turnwise.report.tables import MOST_PAIRS, contradictions, group_table
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -81,7 +81,7 @@ def test_groups_have_a_row_each_and_a_column_per_metric_and_system() -> None:
     found = digest(tw.evaluate(replies(), ["diversity", "length", "diversity[n=1]"]))
     table = group_table(found)
     assert table is not None
-    assert [(column.metric, column.system) for column in table.columns] == [
+    assert [(column.name, column.system) for column in table.columns] == [
         ("diversity", "parrot"),
         ("diversity", "poet"),
         ("diversity[n=1]", "parrot"),

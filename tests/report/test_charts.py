@@ -14,11 +14,10 @@ from tests.report.results import KINDS, Words, score
 from turnwise.analyses.evaluate import Result
 from turnwise.errors import TurnwiseError
 from turnwise.report import palette
-from turnwise.report.charts import FILES, all_charts, full_names, ranking_chart, save_chart, to_svg, write_charts
+from turnwise.report.charts import FILES, all_charts, full_names, ranking_chart, write_charts
 from turnwise.report.digest import Digest, digest
-from turnwise.report.panels import bin_edges, frame
-from turnwise.report.short_names import places, short_names
-from turnwise.report.svg import SVG, inline_svg
+from turnwise.report.drawing import SVG, bin_edges, frame, inline_svg, save_chart, to_svg
+from turnwise.report.labels import places, short_names
 
 
 @pytest.fixture(scope="module")
