@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from unicodedata import category
 
+from turnwise.problems import Problem
+
 Ratings = Mapping[str, tuple[float | None, ...]]
 
 NO_RATINGS: Ratings = {}
@@ -62,7 +64,7 @@ class Row:
     file: str
     line: int
     example: Example | None
-    error: str | None = None
+    error: Problem | None = None
     system: str | None = None
     more: Mapping[str, Any] | None = None
     goes_on: bool = False

@@ -7,6 +7,60 @@ from dataclasses import dataclass
 # Every code with its text; the details of a problem fill the braces. Programs and tests match codes, never texts.
 TEXTS: dict[str, str] = {
     "other": "{text}",
+    # Rows that cannot be read: lines of a file.
+    "line.long": "expected at most {most} MiB, got a longer line. Fix: write one object a line.",
+    "encoding": "byte {byte} of the line ({value}) is not UTF-8. Fix: save the file as UTF-8.",
+    "json.syntax": "{what} at character {at}, got {got}. Fix: {fix}.",
+    "json.deep": "nested too deeply. Fix: write one plain JSON object a line.",
+    "json.digits": "a number with too many digits. Fix: write one plain JSON object a line.",
+    "json.open": "the list is never closed. Fix: the file seems cut off; make it again.",
+    "json.trailing": "text after the end of the list. Fix: put everything inside the list.",
+    "csv.cells": "expected {width}, got {cells}. Fix: quote cells that hold delimiters or line breaks.",
+    "csv.swallowed": "expected {width}, got {cells} over {lines} lines. "
+    'Fix: close the quote that opens here; write a quote inside as "".',
+    "csv.long": "a cell of more than {most:,} characters. Fix: close the quote that opens it, or shorten it.",
+    "csv.open": 'a quote that opens here is never closed. Fix: close it; write a quote inside as "".',
+    "csv.quoting": 'wrong quoting ({reason}). Fix: quote the whole cell; write a quote inside as "".',
+    # Rows that cannot be read: fields.
+    "row.type": 'expected an object, got {kind}. Fix: write {{"response": "..."}}.',
+    "response.missing": "missing. Fix: give every row the text to judge.",
+    "response.blank": "blank. Fix: give the reply's text, or remove the row.",
+    "response.long": "expected at most {most:,} characters, got {length:,}. Fix: shorten it.",
+    "text.type": "expected text, got {kind}. Fix: write a string.",
+    "text.surrogate": "half a surrogate pair (U+{value}){byte} at character {at}. "
+    "Fix: write the whole character, or remove it.",
+    "texts.type": 'expected a list of texts, got {kind}. Fix: write ["...", "..."].',
+    "name.type": "expected a name, got {kind}. Fix: write it as a string.",
+    "name.missing": "no name. Fix: name everybody in the list.",
+    "names.type": 'expected a list of names, got {kind}. Fix: write ["...", "..."].',
+    "speakers.count": "expected {turns}, one for each turn, got {names}. "
+    "Fix: name every context turn and then the response.",
+    "ratings.type": 'expected an object, got {kind}. Fix: write {{"Overall": [4, 5, null]}}.',
+    "ratings.count": "expected {raters}, one for each rater, got {ratings}. Fix: write null where one is missing.",
+    "rating.type": "expected a number, got {kind} ({got}). Fix: write a number, or null for a missing rating.",
+    "rating.finite": "expected a finite number, got {got}. Fix: write a number, or null for a missing rating.",
+    "rated.unknown": "expected turn or dialogue, got {got}.",
+    "id.repeated": "{id} occurs a second time for system {system} in this file. "
+    "Fix: give every row its own id, or none.",
+    # Rows that cannot be read: chat messages.
+    "messages.type": 'expected a list, got {kind}. Fix: write [{{"role": "user", ...}}].',
+    "messages.empty": "no assistant message with something before it. Fix: give at least a user message and a reply.",
+    "message.type": 'expected an object, got {kind}. Fix: write {{"role": "user", "content": "..."}}.',
+    "message.role": "expected user or assistant, got {got}.",
+    "message.part": 'expected an object, got {kind}. Fix: write {{"type": "text", "text": "..."}}.',
+    # Rows that cannot be read: items of a release.
+    "item.missing": "missing. Fix: check that the corpus named is this file's.",
+    "item.type": "expected {expected}, got {kind}. Fix: take the file as its authors released it.",
+    "item.shape": "{reason}. Fix: take the file as its authors released it.",
+    "item.speaker": '{reason}. Fix: begin every turn with "User:" or "System:".',
+    # What the rows of a run have in common.
+    "row.more": "{count:,} more rows could not be read",
+    "score.missing": "{note}: no score from {metrics} for {count} of {rows} rows (first here); "
+    "mend the rows or drop the metric",
+    "value.missing": "{note}: no value of {metric}",
+    "system.joined": "{first} and {second} are counted as one system, {system}, by their names; give rows a system",
+    "dialogue.joined": "counted into a dialogue of an earlier file with the same id, system and first words "
+    "({rows}, the first here); give dialogues of their own other ids",
 }
 
 

@@ -133,8 +133,8 @@ def test_a_dialogue_that_goes_on_in_the_next_file_stays_one_and_that_is_said(tmp
     result = tw.evaluate(files, metrics=["length"])
     assert [d["scores"]["length"] for d in result.to_dict()["dialogues"]] == [2.5]
     assert len(result.problems) == 1
-    assert f"{files[1]}:1: counted into a dialogue of an earlier file" in result.problems[0]
-    assert "(2 rows, the first here)" in result.problems[0]
+    assert f"{files[1]}:1: counted into a dialogue of an earlier file" in str(result.problems[0])
+    assert "(2 rows, the first here)" in str(result.problems[0])
 
 
 def test_whoever_speaks_first_opens_a_dialogue(tmp_path: Path) -> None:

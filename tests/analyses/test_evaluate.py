@@ -26,7 +26,7 @@ def test_every_row_comes_out_in_order_with_its_error(tmp_path: Path) -> None:
     assert result.turns["line"].to_list() == [1, 2, 3, 4]
     assert [error is None for error in result.turns["error"]] == [True, False, False, True]
     assert len(result.problems) == 2
-    assert all(line.startswith(f"{file}:") and "\n" not in line for line in result.problems)
+    assert all(str(problem).startswith(f"{file}:") and "\n" not in str(problem) for problem in result.problems)
 
 
 def test_strict_stops_at_the_first_bad_row(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_a_metric_lacks_becomes_a_note_and_one_warning() -> None:
     assert result.turns["f1"].null_count() == 2
     assert result.to_dict()["turns"][1]["notes"] == {"f1": "no references"}
     assert len(result.problems) == 1
-    assert "2 of 3 rows" in result.problems[0]
+    assert "2 of 3 rows" in str(result.problems[0])
 
 
 def test_the_document_has_the_promised_shape(two_systems: list[dict[str, Any]]) -> None:
@@ -173,8 +173,8 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
     said = [{"response": "a"}, {"response": "a b"}, {"response": "a b c"}, {"response": "a b c d"}]
     found = tw.evaluate(said, metrics=["ratio", "length"])
     assert found.turns["ratio"].to_list() == [-1.0, None, None, 0.5]
-    assert any("ZeroDivisionError in the metric (division by zero)" in line for line in found.problems)
-    assert any("the metric gave nan" in line for line in found.problems)
+    assert any("ZeroDivisionError in the metric (division by zero)" in str(problem) for problem in found.problems)
+    assert any("the metric gave nan" in str(problem) for problem in found.problems)
     # A metric that declares no range has none that could cut its interval off.
     (low,), (high,) = (found.systems.filter(pl.col("metric") == "ratio")[side].to_list() for side in ("low", "high"))
     assert low < -0.25 < high

@@ -122,7 +122,7 @@ def test_limit_and_variants() -> None:
 def test_faulty_rows_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text(json.dumps(ROWS[0]) + "\n{broken\n")
-    assert "chats.jsonl:2" in augment(file).problems[0]
+    assert "chats.jsonl:2" in augment(file).problems[0].place
     with pytest.raises(TurnwiseError, match=r"chats\.jsonl:2"):
         augment(file, strict=True)
 
@@ -376,7 +376,7 @@ def test_results_say_where_each_answer_is_kept(tmp_path: Path) -> None:
     kept = read(out)
     assert {item.row.file for item in made.result.judged} == {str(out)}
     assert all(kept[item.row.line - 1]["id"] == item.row.id for item in made.result.judged)
-    assert made.result.problems[0].startswith(f"{out}:1: no references")
+    assert str(made.result.problems[0]).startswith(f"{out}:1: no references")
 
 
 def test_answers_need_a_place(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from turnwise.dialogue import Example, Row
 from turnwise.io.read import read_rows
+from turnwise.problems import Problem
 
 
 def say(role: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -97,32 +98,34 @@ def test_content_in_parts() -> None:
 def test_a_blank_reply_costs_that_reply_only() -> None:
     rows = chat(say("user", "Hi!"), say("assistant", " "), say("user", "Well?"), say("assistant", "Hello."), id="d")
     assert [(row.id, row.error is None) for row in rows] == [("d:1", False), ("d:3", True)]
-    assert rows[0].error is not None
-    assert rows[0].error.startswith("messages[1].content: blank; ")
+    assert rows[0].error == Problem.of("response.blank", "messages[1].content")
     assert rows[1].example is not None
     assert rows[1].example.context == ("Hi!", "Well?")
 
 
 @pytest.mark.parametrize(
-    ("messages", "error"),
+    ("messages", "place", "code"),
     [
-        ("hi", "messages: text where a list belongs; "),
-        ([], "messages: no assistant message with something before it; "),
-        ([say("user", "Hi!")], "messages: no assistant message with something before it; "),
-        ([say("assistant", "Hi!")], "messages: no assistant message with something before it; "),
-        (["hi"], "messages[0]: text where an object belongs; "),
-        ([say("bot", "hi")], "messages[0].role: 'bot' is not known; write user or assistant"),
-        ([say("user", 3)], "messages[0].content: a number where text belongs; "),
-        ([say("user", None)], "messages[0].content: null where text belongs; "),
-        ([say("user", [3])], "messages[0].content[0]: a number where a part belongs; "),
-        ([say("user", [{"type": "text"}])], "messages[0].content[0].text[0]: null where text belongs; "),
-        ([say("user", "a\ud800")], "messages[0].content: half a surrogate pair (U+D800) at character 2; "),
+        ("hi", "messages", "messages.type"),
+        ([], "messages", "messages.empty"),
+        ([say("user", "Hi!")], "messages", "messages.empty"),
+        ([say("assistant", "Hi!")], "messages", "messages.empty"),
+        (["hi"], "messages[0]", "message.type"),
+        ([say("bot", "hi")], "messages[0].role", "message.role"),
+        ([{"role": ["user"], "content": "Hi!"}], "messages[0].role", "message.role"),
+        ([{"role": {"a": 1}, "content": "Hi!"}], "messages[0].role", "message.role"),
+        ([say("user", [{"type": ["text"], "text": "a"}])], "messages", "messages.empty"),
+        ([say("user", 3)], "messages[0].content", "text.type"),
+        ([say("user", None)], "messages[0].content", "text.type"),
+        ([say("user", [3])], "messages[0].content[0]", "message.part"),
+        ([say("user", [{"type": "text"}])], "messages[0].content[0].text[0]", "text.type"),
+        ([say("user", "a\ud800")], "messages[0].content", "text.surrogate"),
     ],
 )
-def test_faults(messages: Any, error: str) -> None:
+def test_faults(messages: Any, place: str, code: str) -> None:
     bad, good = read_rows([{"messages": messages}, {"response": "a"}])
     assert bad.error is not None
-    assert bad.error.startswith(error)
+    assert (bad.error.place, bad.error.code) == (place, code)
     assert good.error is None
 
 

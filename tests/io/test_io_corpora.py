@@ -29,7 +29,7 @@ def both_ways(file: Path, corpus: str) -> list[Example]:
 
 
 def faults(rows: list[Row]) -> list[str]:
-    return [row.error for row in rows if row.error]
+    return [str(row.error) for row in rows if row.error]
 
 
 # --- miniatures -----------------------------------------------------------------------------------------
@@ -287,8 +287,8 @@ def test_a_faulty_item_costs_itself_only(tmp_path: Path) -> None:
     file = write(tmp_path / "tc_usr_data.json", [{"context": "a"}, {**USR_ITEM, "context": 3}, USR_ITEM])
     rows = list(read_rows(file, corpus="usr"))
     assert faults(rows) == [
-        "annotators: missing; check that --corpus names this file's format",
-        "context: a number where text belongs; take the file as its authors released it",
+        "annotators: missing. Fix: check that the corpus named is this file's.",
+        "context: expected text, got a number. Fix: take the file as its authors released it.",
     ]
     assert [row.id for row in rows if row.example] == ["tc_002_0", "tc_002_1"]
 
@@ -298,7 +298,7 @@ def test_an_item_of_another_shape_costs_itself_only(tmp_path: Path) -> None:
     turn = {**blank, "context": "User: Hi!", "response": "System: Hello."}
     rows = list(read_rows(write(tmp_path / "fed_data.json", [turn, blank, turn]), corpus="fed"))
     assert [row.example is None for row in rows] == [False, True, False]
-    assert faults(rows) == ["response: blank, as is the context; take the file as its authors released it"]
+    assert faults(rows) == ["response: blank, as is the context. Fix: take the file as its authors released it."]
 
     for wrong in ({"model_persona": ["i run."]}, {"evaluator_id_hashed": {}, "dialog": [None]}):
         log = write(tmp_path / "log.jsonl", [{**SEE_ITEM, **wrong}, SEE_ITEM], lines=True)

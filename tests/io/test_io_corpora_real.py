@@ -22,7 +22,7 @@ def both_ways(file: Path, corpus: str) -> list[Example]:
 
 
 def faults(rows: list[Row]) -> list[str]:
-    return [row.error for row in rows if row.error]
+    return [str(row.error) for row in rows if row.error]
 
 
 REAL = [

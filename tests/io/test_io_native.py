@@ -14,6 +14,7 @@ from turnwise.dialogue import Example, Row, is_blank
 from turnwise.io.native import MAX_RESPONSE
 from turnwise.io.read import describe, read_rows
 from turnwise.io.write import example_to_dict
+from turnwise.problems import Problem
 
 # Any character that UTF-8 can carry: everything but lone surrogates.
 CHARACTERS = st.characters(exclude_categories=["Cs"])
@@ -147,59 +148,60 @@ def test_a_row_without_id_and_system_takes_them_from_its_file(tmp_path: Path) ->
     assert {row.file for row in rows} == {str(file)}
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"context": ["Hi!"]}, "response: missing; "),
-    ({"response": None}, "response: null where text belongs; "),
-    ({"response": 4}, "response: a number where text belongs; "),
-    ({"response": ["Hi"]}, "response: a list where text belongs; "),
-    ({"response": ""}, "response: blank; "),
-    ({"response": " \n\u3000"}, "response: blank; "),
-    ({"response": "\u200b\ufeff \u00ad"}, "response: blank; "),
-    ({"response": "\u2800"}, "response: blank; "),
-    ({"response": "x" * (MAX_RESPONSE + 1)}, "response: 100,001 characters; shorten it to 100,000 at most"),
-    ({"response": "a\ud800b"}, "response: half a surrogate pair (U+D800) at character 2; "),
-    ({"response": "a", "context": ["ok", "\udfff"]}, "context[1]: half a surrogate pair (U+DFFF) at character 1; "),
-    ({"response": "a", "context": 3}, "context: a number where a list of texts belongs; "),
-    ({"response": "a", "context": {"a": 1}}, "context: an object where a list of texts belongs; "),
-    ({"response": "a", "context": ["a", None]}, "context[1]: null where text belongs; "),
-    ({"response": "a", "references": [1]}, "references[0]: a number where text belongs; "),
-    ({"response": "a", "facts": [["x"]]}, "facts[0]: a list where text belongs; "),
-    ({"response": "a", "id": ["x"]}, "id: a list where a name belongs; "),
-    ({"response": "a", "system": True}, "system: true or false where a name belongs; "),
-    ({"response": "a", "context_id": 1.5}, "context_id: a number where a name belongs; "),
-    ({"response": "a", "context": ["b"], "speakers": ["A"]}, "speakers: 1 name for 2 turns; "),
-    ({"response": "a", "speakers": "A"}, "speakers: text where a list of names belongs; "),
-    ({"response": "a", "raters": ["r1", None]}, "raters[1]: no name; "),
-    ({"response": "a", "ratings": [4]}, "ratings: a list where an object belongs; "),
-    ({"response": "a", "ratings": {"Overall": "4"}}, "ratings.Overall: text ('4') where a number belongs; "),
-    ({"response": "a", "ratings": {"Overall": [4, float("nan")]}}, "ratings.Overall: nan is not a rating; "),
-    ({"response": "a", "ratings": {"Overall": [float("inf")]}}, "ratings.Overall: inf is not a rating; "),
-    ({"response": "a", "ratings": {"Overall": 10**400}}, "ratings.Overall: inf is not a rating; "),
-    ({"response": "a", "ratings": {"Overall": True}}, "ratings.Overall: true or false (True) where a number belongs; "),
+FAULTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"context": ["Hi!"]}, "response", "response.missing"),
+    ({"response": None}, "response", "text.type"),
+    ({"response": 4}, "response", "text.type"),
+    ({"response": ["Hi"]}, "response", "text.type"),
+    ({"response": ""}, "response", "response.blank"),
+    ({"response": " \n\u3000"}, "response", "response.blank"),
+    ({"response": "\u200b\ufeff \u00ad"}, "response", "response.blank"),
+    ({"response": "\u2800"}, "response", "response.blank"),
+    ({"response": "x" * (MAX_RESPONSE + 1)}, "response", "response.long"),
+    ({"response": "a\ud800b"}, "response", "text.surrogate"),
+    ({"response": "a", "context": ["ok", "\udfff"]}, "context[1]", "text.surrogate"),
+    ({"response": "a", "context": 3}, "context", "texts.type"),
+    ({"response": "a", "context": {"a": 1}}, "context", "texts.type"),
+    ({"response": "a", "context": ["a", None]}, "context[1]", "text.type"),
+    ({"response": "a", "references": [1]}, "references[0]", "text.type"),
+    ({"response": "a", "facts": [["x"]]}, "facts[0]", "text.type"),
+    ({"response": "a", "id": ["x"]}, "id", "name.type"),
+    ({"response": "a", "system": True}, "system", "name.type"),
+    ({"response": "a", "context_id": 1.5}, "context_id", "name.type"),
+    ({"response": "a", "context": ["b"], "speakers": ["A"]}, "speakers", "speakers.count"),
+    ({"response": "a", "speakers": "A"}, "speakers", "names.type"),
+    ({"response": "a", "raters": ["r1", None]}, "raters[1]", "name.missing"),
+    ({"response": "a", "ratings": [4]}, "ratings", "ratings.type"),
+    ({"response": "a", "ratings": {"Overall": "4"}}, "ratings.Overall", "rating.type"),
+    ({"response": "a", "ratings": {"Overall": [4, float("nan")]}}, "ratings.Overall", "rating.finite"),
+    ({"response": "a", "ratings": {"Overall": [float("inf")]}}, "ratings.Overall", "rating.finite"),
+    ({"response": "a", "ratings": {"Overall": 10**400}}, "ratings.Overall", "rating.finite"),
+    ({"response": "a", "ratings": {"Overall": True}}, "ratings.Overall", "rating.type"),
     (
         {"response": "a", "ratings": {"Overall": [4, 5]}, "raters": ["r1"]},
-        "ratings.Overall: 2 ratings from 1 rater; ",
+        "ratings.Overall",
+        "ratings.count",
     ),
-    ({"response": "a", "rated": "sometimes"}, "rated: 'sometimes' is not known; "),
+    ({"response": "a", "rated": "sometimes"}, "rated", "rated.unknown"),
 ]
 
 
-@pytest.mark.parametrize(("row", "message"), FAULTS)
-def test_every_fault_is_one_clear_line_and_the_stream_goes_on(row: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("row", "place", "code"), FAULTS)
+def test_every_fault_is_one_clear_line_and_the_stream_goes_on(row: dict[str, Any], place: str, code: str) -> None:
     bad, good = read_rows([row, {"response": "Fine."}])
     assert bad.example is None
     assert bad.error is not None
-    assert bad.error.startswith(message)
-    assert len(bad.error) < 200
-    assert describe(bad) == f"<python>:1: {bad.error}"
-    assert "\n" not in describe(bad)
+    assert (bad.error.place, bad.error.code) == (place, code)
+    assert len(str(bad.error)) < 200
+    assert str(describe(bad)) == f"<python>:1: {bad.error}"
+    assert "\n" not in str(describe(bad))
     assert good.example is not None
 
 
 def test_a_missing_rating_has_its_remedy_spelled_out() -> None:
     error = read_one({"response": "a", "ratings": {"Overall": ["n/a"]}}).error
-    assert error is not None
-    assert error.endswith("; write a number, or null for a missing rating")
+    found = "ratings.Overall: expected a number, got text ('n/a'). Fix: write a number, or null for a missing rating."
+    assert str(error) == found
 
 
 def test_a_faulty_row_keeps_its_id() -> None:
@@ -215,5 +217,4 @@ def test_ids_may_repeat_between_systems_but_not_within_one() -> None:
     same = {"id": "1", "response": "a"}
     rows = list(read_rows([{**same, "system": "A"}, {**same, "system": "B"}, {**same, "system": "A"}]))
     assert [row.error is None for row in rows] == [True, True, False]
-    assert rows[2].error is not None
-    assert rows[2].error.startswith("id: '1' occurs a second time for system 'A' in this file; ")
+    assert rows[2].error == Problem.of("id.repeated", "id", id="'1'", system="'A'")

@@ -21,6 +21,7 @@ from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
 from turnwise.io import table
 from turnwise.io.read import read_rows
+from turnwise.problems import Problem
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -87,8 +88,7 @@ def test_the_mapping_holds_for_json_too(tmp_path: Path) -> None:
     first, second = read_rows(file, mapping={"response": "reply", "ratings.Overall": "score"})
     assert first.example is not None
     assert first.example.ratings == {"Fluency": (2.0,), "Overall": (4.0,)}
-    assert second.error is not None
-    assert second.error.startswith("response: missing; ")
+    assert second.error == Problem.of("response.missing", "response")
 
 
 @pytest.mark.parametrize(
@@ -108,34 +108,33 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, text: str, mapping: dict[st
 
 
 @pytest.mark.parametrize(
-    ("record", "error"),
+    ("record", "place", "code"),
     [
-        (b"a,b,c", "cells: 3 cells under a header of 2; "),
-        (b"a", "cells: 1 cell under a header of 2; "),
-        (b",x", "response: blank; "),
-        (b'"a"b,x', "csv: wrong quoting "),
-        (b"caf\xe9,x", "encoding: byte 4 of the line (0xe9) is not UTF-8; "),
-        (b'"a\nb\xff",x', "encoding: byte 2 of the line (0xff) is not UTF-8; "),
-        (b"a,four", "ratings.Overall: text ('four') where a number belongs; "),
-        (b"a,nan", "ratings.Overall: nan is not a rating; "),
-        (b"x" * 200_000 + b",1", "csv: a cell of more than 131,072 characters; "),
+        (b"a,b,c", "cells", "csv.cells"),
+        (b"a", "cells", "csv.cells"),
+        (b",x", "response", "response.blank"),
+        (b'"a"b,x', "csv", "csv.quoting"),
+        (b"caf\xe9,x", "encoding", "encoding"),
+        (b'"a\nb\xff",x', "encoding", "encoding"),
+        (b"a,four", "ratings.Overall", "rating.type"),
+        (b"a,nan", "ratings.Overall", "rating.finite"),
+        (b"x" * 200_000 + b",1", "csv", "csv.long"),
     ],
 )
-def test_a_faulty_record_costs_itself_only(tmp_path: Path, record: bytes, error: str) -> None:
+def test_a_faulty_record_costs_itself_only(tmp_path: Path, record: bytes, place: str, code: str) -> None:
     file = write(tmp_path / "a.csv", b"response,ratings.Overall\nok,1\n" + record + b"\nok,2\n")
     rows = list(read_rows(file))
     assert [row.error is None for row in rows] == [True, False, True]
     assert rows[1].line == 3
     assert rows[1].error is not None
-    assert rows[1].error.startswith(error)
+    assert (rows[1].error.place, rows[1].error.code) == (place, code)
     assert rows[2].line == 4 + record.count(b"\n")
 
 
 def test_an_open_quote_is_found(tmp_path: Path) -> None:
     rows = list(read_rows(write(tmp_path / "a.csv", 'response\na\n"b\nc\n')))
     assert [(row.line, row.error is None) for row in rows] == [(2, True), (3, False), (4, True)]
-    assert rows[1].error is not None
-    assert rows[1].error.startswith("csv: a quote that opens here is never closed; ")
+    assert rows[1].error == Problem.of("csv.open", "csv")
 
 
 @pytest.mark.parametrize("later", ["fine", 'he said "no"', '"quoted"', '"over\ntwo lines"'])
@@ -154,7 +153,7 @@ def test_lines_that_a_quote_swallowed_are_counted(tmp_path: Path) -> None:
     lines = 'id,response\n1,a\n"2,b\n3,c\n4"\n5,e\n'
     rows = list(read_rows(write(tmp_path / "a.csv", lines)))
     assert [(row.line, row.error is None) for row in rows] == [(2, True), (3, False), (6, True)]
-    assert "1 cell under a header of 2, over 3 lines" in (rows[1].error or "")
+    assert rows[1].error == Problem.of("csv.swallowed", "cells", width="2 cells", cells="1 cell", lines=3)
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=20)
@@ -298,7 +297,7 @@ def test_arrays_and_their_numbers() -> None:
 
 def test_a_list_with_something_else_in_it() -> None:
     bad, fine = read_rows([3, {"response": "a"}])
-    assert bad.error == 'json: a number where an object belongs; write {"response": "..."}'
+    assert str(bad.error) == 'json: expected an object, got a number. Fix: write {"response": "..."}.'
     assert fine.error is None
 
 

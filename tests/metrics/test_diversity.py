@@ -112,7 +112,7 @@ def test_groups_and_the_mean_over_them() -> None:
 def test_what_has_no_group_says_so() -> None:
     mixed = [*rows(a=["yes", "no"]), {"id": "z", "response": "hm", "system": "bot"}]
     result = tw.evaluate(mixed, "diversity")
-    assert "no group: no score from diversity for 1 of 3 rows" in result.problems[0]
+    assert "no group: no score from diversity for 1 of 3 rows" in str(result.problems[0])
 
 
 def test_one_reply_is_no_group() -> None:

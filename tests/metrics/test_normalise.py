@@ -116,7 +116,7 @@ def test_constants_that_no_scores_have_are_refused(tmp_path: Path, scale: str, w
 def test_a_run_says_whose_constants_it_borrows(toy_pack: Pack) -> None:
     rows = [{"response": text, "context": ["Do you like tea?"], "facts": ["i like tea"]} for text in ("yes", "why ?")]
     metrics = ["usr", "usl-h", "vup", "usr:paper", "usl-h[likability=empathy]", "coherence"]
-    (line,) = tw.evaluate(rows, metrics, models=toy_pack.folder, cache="off").problems
+    (line,) = map(str, tw.evaluate(rows, metrics, models=toy_pack.folder, cache="off").problems)
     assert line.startswith("usr, usl-h: constants 'turnwise-mini' were measured with that pack's models, and 'toy' ")
     assert "constants=batch" in line
     for own in (None, "turnwise-mini@int8"):

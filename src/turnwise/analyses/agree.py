@@ -15,6 +15,7 @@ from turnwise.dialogue import Example, Row
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, names_apart
+from turnwise.problems import Problem
 from turnwise.stats import agreement as forms
 from turnwise.wording import counted
 
@@ -73,7 +74,7 @@ def agreement(
     Each file is a corpus with raters of its own, named as `metaevaluate` names it.
     """
     check_seed(seed)
-    problems: list[str] = []
+    problems: list[Problem] = []
     files: dict[str, list[Row]] = {}
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         if row.example is None:

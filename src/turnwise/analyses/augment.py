@@ -18,6 +18,7 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.io.write import example_to_dict
+from turnwise.problems import Problem
 from turnwise.text.augment.substitute import Sense, Style
 
 Purposes = Literal["diversity", "consistency", "both"]
@@ -31,7 +32,7 @@ class Augmentation:
 
     rows: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     result: Result | None = None
 
     def __repr__(self) -> str:
@@ -167,7 +168,7 @@ def _refuse_to_lose(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _examples(
     source: object, corpus: str | None, mapping: Mapping[str, str] | None, *, strict: bool
-) -> tuple[list[Example], list[str]]:
+) -> tuple[list[Example], list[Problem]]:
     examples, problems = [], []
     for row in rows_of(source, corpus=corpus, mapping=mapping):
         if row.example is not None:

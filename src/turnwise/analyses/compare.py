@@ -12,7 +12,6 @@ from typing import Any
 from turnwise.analyses.differences import difference
 from turnwise.analyses.evaluate import Result, check_seed, evaluate
 from turnwise.analyses.pairs import Answered, Match, match
-from turnwise.analyses.problems import AS_ONE, GOES_ON
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import Judged
@@ -100,7 +99,8 @@ def compare(
     judged, apart = _label_by_source(result.judged)
     notes = [*result.notes, *apart]
     # Told apart by their sources, files of one name are no longer one system.
-    problems = [line for line in result.problems if not apart or not (AS_ONE in line or GOES_ON in line)]
+    joined = {"system.joined", "dialogue.joined"} if apart else set()
+    problems = [problem for problem in result.problems if problem.code not in joined]
     systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
     if len(systems) < 2 and result.problems:
         # Another system may have been meant, none of whose rows can be used.

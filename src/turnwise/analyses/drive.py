@@ -19,6 +19,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
+from turnwise.problems import Problem
 
 # A bot that fails this often in a row is down, and asking on would only make a hole in the results.
 GIVE_UP = 5
@@ -196,17 +197,17 @@ def score_answers(
 def _in_file(result: Result, rows: Sequence[dict[str, Any]], ledger: Ledger) -> Result:
     """A result of rows that were handed over, with the place in the ledger where a reader finds each of them."""
     lines = {id_: number for number, id_ in enumerate(ledger.rows, start=1)}
-    places = {f"{PYTHON.file}:{n}:": f"{ledger.path}:{lines[row['id']]}:" for n, row in enumerate(rows, start=1)}
+    places = {f"{PYTHON.file}:{n}": f"{ledger.path}:{lines[row['id']]}" for n, row in enumerate(rows, start=1)}
 
-    def located(line: str) -> str:
-        place, space, rest = line.partition(" ")
-        return places.get(place, place) + space + rest
+    def located(problem: Problem) -> Problem:
+        row, colon, field = problem.place.partition(": ")
+        return replace(problem, place=places.get(row, row) + colon + field)
 
     judged = [
         replace(item, row=replace(item.row, file=str(ledger.path), line=lines.get(item.row.id, item.row.line)))
         for item in result.judged
     ]
-    return replace(result, judged=judged, problems=[located(line) for line in result.problems])
+    return replace(result, judged=judged, problems=[located(problem) for problem in result.problems])
 
 
 def _together(results: Sequence[Result], *, seed: int) -> Result | None:

@@ -18,6 +18,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import GROUPS, load_metric, split_list
+from turnwise.problems import Problem
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
 from turnwise.stats.regression import (
@@ -80,7 +81,7 @@ class Fit:
     config: Path | None = None
     signatures: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `turnwise fit --format json`."""

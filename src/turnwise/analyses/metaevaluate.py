@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 from turnwise.analyses.evaluate import check_qualities, evaluate
 from turnwise.analyses.points import Level, Points, intervals_of, points_of, system_means
 from turnwise.analyses.pooled import Pooled
-from turnwise.analyses.problems import GOES_ON
 from turnwise.analyses.rivals import RivalRow, rivals
 from turnwise.analyses.table import Rows
 from turnwise.engine.local import Judged
@@ -122,7 +121,7 @@ def metaevaluate(
     if "system" not in levels and (whole := _not_of_turns(result.metrics)):
         notes.append(f"left out: {whole}")
     # Each file being a corpus, no dialogue goes on in another.
-    problems = [line for line in result.problems if GOES_ON not in line]
+    problems = [problem for problem in result.problems if problem.code != "dialogue.joined"]
     return MetaEvaluation(rows, notes, problems, result.signatures, compared)
 
 

@@ -81,7 +81,7 @@ def normality(
         for name, requests in sets.items()
         if name not in small
     ]
-    return NormalityReport(rows, notes, problems.lines())
+    return NormalityReport(rows, notes, problems.all())
 
 
 def _row(name: str, vectors: Iterable[NDArray[np.float32]]) -> NormalityRow:

@@ -16,6 +16,7 @@ from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.identity import InputIdentity
 from turnwise.metrics.base import Metric
+from turnwise.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,9 @@ class Part:
     def result(self, *, seed: int, intervals: bool = True) -> Result:
         """The result of the rows so far."""
         values = self.summary.system_values(seed=seed, intervals=intervals)
-        lines = [*self.problems.lines(), *(f"{v.system}: {v.note}: no value of {v.metric}" for v in values if v.note)]
-        lines += calibration_mismatches(self.metrics, self.models)
+        problems = self.problems.all()
+        problems += [Problem.of("value.missing", v.system, note=v.note, metric=v.metric) for v in values if v.note]
+        problems += [Problem.of("other", text=text) for text in calibration_mismatches(self.metrics, self.models)]
         left_out = self.rows - len(self.judged)
         left_out_bad = self.bad - sum(item.row.example is None for item in self.judged)
         return Result(
@@ -113,7 +115,7 @@ class Part:
             self.judged,
             values,
             self.summary,
-            lines,
+            problems,
             self.interrupted,
             self.models,
             left_out,
@@ -129,7 +131,7 @@ def check_usable(name: str, part: Part) -> None:
     if not part.rows:
         raise TurnwiseError(f"{name}: there is nothing to score; the input holds no rows")
     if not part.summary.systems:
-        first: Sequence[str] = part.problems.bad_rows
+        first: Sequence[Problem] = part.problems.bad_rows
         if part.rows == 1:
             raise TurnwiseError(f"the only row cannot be used: {first[0]}")
         raise TurnwiseError(f"none of the {part.rows:,} rows can be used; the first: {first[0]}")

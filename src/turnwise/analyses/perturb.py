@@ -124,7 +124,7 @@ def perturb(
                     _summed(key, transform, ratio, [values[place] for values in drawn], len(answers))
                     for place, key in enumerate(chosen)
                 ]
-    return Perturbation(rows, notes, problems.lines(), _trends(rows, chosen, wanted))
+    return Perturbation(rows, notes, problems.all(), _trends(rows, chosen, wanted))
 
 
 def _checked(transforms: Sequence[str], ratios: Sequence[float], seeds: int, sample: int) -> list[Transform]:

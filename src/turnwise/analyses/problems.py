@@ -10,12 +10,11 @@ from turnwise.engine.local import Judged
 from turnwise.engine.state import allow
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, file_stem
+from turnwise.problems import Problem
 from turnwise.wording import counted
 
 # A file of millions of bad rows must not fill the memory with what is said of them.
 MOST_LINES = 10_000
-AS_ONE = "are counted as one system"
-GOES_ON = "counted into a dialogue"
 _stem = lru_cache(file_stem)
 
 
@@ -35,7 +34,7 @@ class Problems:
     """Collects what went wrong; in strict mode the first problem ends the run."""
 
     strict: bool = False
-    bad: list[tuple[int, str]] = field(default_factory=list)
+    bad: list[tuple[int, Problem]] = field(default_factory=list)
     unmet: dict[tuple[str, str], Unmet] = field(default_factory=dict)
     rows: int = 0
     more: int = 0
@@ -46,9 +45,9 @@ class Problems:
     going_on: Unmet | None = None
 
     @property
-    def bad_rows(self) -> list[str]:
-        """What is said of rows that could not be read."""
-        return [line for _, line in self.bad]
+    def bad_rows(self) -> list[Problem]:
+        """Return the problems of the rows that could not be read."""
+        return [problem for _, problem in self.bad]
 
     def first(self) -> str:
         """The first row that could not be read, as the end of a line that says what cannot be done."""
@@ -92,37 +91,32 @@ class Problems:
                 self._see_file(system, file)
         if other.going_on is not None:
             self.going_on = _added(self.going_on, other.going_on)
-        bad = sorted((*self.bad, *other.bad))
+        bad = sorted((*self.bad, *other.bad), key=lambda item: item[0])
         self.bad, self.more = bad[:MOST_LINES], self.more + other.more + len(bad[MOST_LINES:])
         for what, unmet in other.unmet.items():
             self.unmet[what] = _added(self.unmet.get(what), unmet)
 
-    def lines(self) -> list[str]:
-        """All problems: bad rows first, then one line per metric and reason."""
+    def all(self) -> list[Problem]:
+        """Return all problems: bad rows first, then one per metric and reason."""
         by_place: dict[tuple[str, str, int], list[str]] = {}
-        for (key, note), unmet in sorted(self.unmet.items(), key=lambda item: item[1].number):
-            by_place.setdefault((note, unmet.place, unmet.count), []).append(key)
-        unmet_lines = [
-            f"{place}: {note}: no score from {', '.join(keys)} for {count} of {self.rows} rows "
-            f"(first here); mend the rows or drop the metric"
+        for (key, note), one in sorted(self.unmet.items(), key=lambda item: item[1].number):
+            by_place.setdefault((note, one.place, one.count), []).append(key)
+        unmet = [
+            Problem.of("score.missing", place, note=note, metrics=", ".join(keys), count=count, rows=self.rows)
             for (note, place, count), keys in by_place.items()
         ]
         joined = [
-            f"{self.files[system]} and {file} {AS_ONE}, {system}, by their names; give rows a system"
+            Problem.of("system.joined", first=self.files[system], second=file, system=system)
             for system, file in self.joined.items()
             if system in self.files
         ]
-        more = [f"{self.more:,} more rows could not be read"] if self.more else []
-        return [*self.bad_rows, *more, *joined, *self._going_on(), *unmet_lines]
+        more = [Problem.of("row.more", count=self.more)] if self.more else []
+        return [*self.bad_rows, *more, *joined, *self._going_on(), *unmet]
 
-    def _going_on(self) -> list[str]:
+    def _going_on(self) -> list[Problem]:
         if self.going_on is None:
             return []
-        rows, place = counted(self.going_on.count, "row"), self.going_on.place
-        return [
-            f"{place}: {GOES_ON} of an earlier file with the same id, system and first words "
-            f"({rows}, the first here); give dialogues of their own other ids"
-        ]
+        return [Problem.of("dialogue.joined", self.going_on.place, rows=counted(self.going_on.count, "row"))]
 
 
 def _added(one: Unmet | None, other: Unmet) -> Unmet:

@@ -18,6 +18,7 @@ from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
+from turnwise.problems import Problem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +36,7 @@ class Result:
     judged: list[Judged]
     system_values: list[SystemValue]
     summary: Summary
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     interrupted: bool = False
     models: dict[str, str] = field(default_factory=dict)
     left_out: int = 0

@@ -18,6 +18,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import load_metric
+from turnwise.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Selection:
     out: Path | None = None
     files: tuple[Path, Path] | None = None
     notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `turnwise select --format json`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from turnwise.problems import Problem
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -17,7 +19,7 @@ class Rows(Generic[R]):
 
     rows: list[R]
     notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     @property
     def frame(self) -> pl.DataFrame:

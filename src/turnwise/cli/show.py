@@ -86,12 +86,12 @@ def notes(lines: Iterable[str]) -> None:
         note(f"note: {line}")
 
 
-def problems(lines: Sequence[str]) -> None:
-    """What could not be used, one clear line each."""
-    for line in lines[:MOST_PROBLEMS]:
-        err.print(Text.assemble(("warning: ", "yellow"), line), soft_wrap=True)
-    if len(lines) > MOST_PROBLEMS:
-        note(f"... and {len(lines) - MOST_PROBLEMS:,} more; --format json has each row's error")
+def problems(found: Sequence[object]) -> None:
+    """Print what could not be used, one line each."""
+    for problem in found[:MOST_PROBLEMS]:
+        err.print(Text.assemble(("warning: ", "yellow"), str(problem)), soft_wrap=True)
+    if len(found) > MOST_PROBLEMS:
+        note(f"... and {len(found) - MOST_PROBLEMS:,} more; --format json has each row's error")
 
 
 def scores(result: Result, form: str) -> None:

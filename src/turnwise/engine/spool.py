@@ -34,7 +34,7 @@ def turn_record(judged: Judged, of_turns: Sequence[str]) -> dict[str, Any]:
         "group": example.group if example else None,
         "scores": {key: judged.scores[key].value if example else None for key in of_turns},
         "notes": {key: score.note for key, score in judged.scores.items() if score.note and key in of_turns},
-        "error": row.error,
+        "error": str(row.error) if row.error else None,
     }
 
 

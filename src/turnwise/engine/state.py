@@ -48,6 +48,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.metrics.base import Score
     from turnwise.metrics.distance import Pair
     from turnwise.metrics.diversity import Replies
+    from turnwise.problems import Problem
     from turnwise.stats.exact import ExactSums
     from turnwise.stats.frechet import Moments
     from turnwise.text.bleu import BleuCounts
@@ -57,6 +58,7 @@ def _kinds() -> dict[str, type[Any]]:
     return {
         "Example": Example,
         "Row": Row,
+        "Problem": Problem,
         "Judged": Judged,
         "Score": Score,
         "Evidence": Evidence,

@@ -12,7 +12,8 @@ from typing import Any
 
 from turnwise.dialogue import Example, is_blank
 from turnwise.io.native import checked_response, checked_text, facts_of, name, names, ratings_of, texts
-from turnwise.io.problem import Problem, kind, shown
+from turnwise.io.problem import Unreadable, kind, shown
+from turnwise.problems import Problem
 
 NOT_TURNS = frozenset({"system", "developer", "tool", "function"})
 SPEAKERS = frozenset({"user", "assistant"})
@@ -46,8 +47,8 @@ def chat_examples(
             turn_id = f"{row_id}:{index}"
             try:
                 response = checked_response(text, f"messages[{position}].content")
-            except Problem as problem:
-                yield turn_id, problem
+            except Unreadable as fault:
+                yield turn_id, fault.problem
             else:
                 everybody = (*speakers, role)
                 yield turn_id, Example(response, tuple(spoken), id=turn_id, speakers=everybody, **shared)
@@ -55,25 +56,24 @@ def chat_examples(
             speakers.append(role)
             spoken.append(text)
     if nothing:
-        found = "no assistant message with something before it"
-        raise Problem("messages", found, "give at least a user message and a reply")
+        raise Unreadable.of("messages.empty", "messages")
 
 
 def _turns(messages: object) -> Iterator[tuple[int, str, str]]:
     """Position, role and text of the messages that are turns."""
     if not isinstance(messages, list | tuple):
-        raise Problem("messages", f"{kind(messages)} where a list belongs", 'write [{"role": "user", ...}]')
+        raise Unreadable.of("messages.type", "messages", kind=kind(messages))
     for position, message in enumerate(messages):
         field = f"messages[{position}]"
         if not isinstance(message, Mapping):
-            found = f"{kind(message)} where an object belongs"
-            raise Problem(field, found, 'write {"role": "user", "content": "..."}')
+            raise Unreadable.of("message.type", field, kind=kind(message))
         role, content = message.get("role"), message.get("content")
         # An assistant message without content calls a tool: nobody hears it, so it is no turn.
-        if role in NOT_TURNS or (role == "assistant" and content is None):
+        known = role if isinstance(role, str) else ""
+        if known in NOT_TURNS or (role == "assistant" and content is None):
             continue
-        if role not in SPEAKERS:
-            raise Problem(f"{field}.role", f"{shown(role)} is not known", "write user or assistant")
+        if known not in SPEAKERS:
+            raise Unreadable.of("message.role", f"{field}.role", got=shown(role))
         yield position, str(role), _content(content, f"{field}.content")
 
 
@@ -81,11 +81,11 @@ def _content(content: object, field: str) -> str:
     if isinstance(content, str):
         return checked_text(content, field)
     if not isinstance(content, list | tuple):
-        raise Problem(field, f"{kind(content)} where text belongs", "write the message as a string")
+        raise Unreadable.of("text.type", field, kind=kind(content))
     found: list[str] = []
     for position, part in enumerate(content):
         if not isinstance(part, Mapping):
-            raise Problem(f"{field}[{position}]", f"{kind(part)} where a part belongs", "write a typed part")
-        if part.get("type") in TEXT_PARTS:
+            raise Unreadable.of("message.part", f"{field}[{position}]", kind=kind(part))
+        if isinstance(part.get("type"), str) and part["type"] in TEXT_PARTS:
             found.extend(texts([part.get("text")], f"{field}[{position}].text"))
     return "\n".join(found)

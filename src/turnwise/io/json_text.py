@@ -7,7 +7,8 @@ import io
 import json
 from collections.abc import Iterator
 
-from turnwise.io.problem import Problem, Records, kind
+from turnwise.io.problem import Records, kind
+from turnwise.problems import Problem
 
 BOM = codecs.BOM_UTF8
 # A line or a value beyond this is no row of dialogue; reading on would fill the memory.
@@ -28,7 +29,7 @@ def numbered_lines(stream: io.BufferedReader, before: int = 0) -> Iterator[tuple
         if len(line) == MAX_BYTES and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_BYTES)
-            yield number, Problem("line", f"longer than {MAX_BYTES >> 20} MiB", "write one object a line")
+            yield number, Problem.of("line.long", "line", most=MAX_BYTES >> 20)
         else:
             yield number, line
 
@@ -74,20 +75,20 @@ def json_values(stream: io.BufferedReader) -> Records:
         return
     text.at += 1
     if not character:
-        yield text.line, Problem("json", "the list is never closed", "the file seems cut off: make it again")
+        yield text.line, Problem.of("json.open", "json")
     elif text.skip(" \t\r\n"):
-        yield text.line, Problem("json", "text after the end of the list", "put everything inside the list")
+        yield text.line, Problem.of("json.trailing", "json")
 
 
 def bad_byte(problem: UnicodeDecodeError) -> Problem:
     """Where a line stops being UTF-8."""
-    found = f"byte {problem.start + 1} of the line (0x{problem.object[problem.start]:02x}) is not UTF-8"
-    return Problem("encoding", found, "save the file as UTF-8")
+    value = f"0x{problem.object[problem.start]:02x}"
+    return Problem.of("encoding", "encoding", byte=problem.start + 1, value=value)
 
 
 def not_an_object(value: object) -> Problem:
     """What to say of a value that is no row."""
-    return Problem("json", f"{kind(value)} where an object belongs", 'write {"response": "..."}')
+    return Problem.of("row.type", "json", kind=kind(value))
 
 
 def is_laid_out_over_lines(head: bytes) -> bool:
@@ -108,16 +109,15 @@ def is_laid_out_over_lines(head: bytes) -> bool:
     return False
 
 
-def _bad_syntax(problem: json.JSONDecodeError, start: int, remedy: str) -> Problem:
+def _bad_syntax(problem: json.JSONDecodeError, start: int, fix: str) -> Problem:
     """What the parser wanted and found, and at which character of the value that starts at `start`."""
-    found = repr(problem.doc[problem.pos]) if problem.pos < len(problem.doc.rstrip()) else "the end"
+    got = repr(problem.doc[problem.pos]) if problem.pos < len(problem.doc.rstrip()) else "the end"
     what = problem.msg[0].lower() + problem.msg[1:].removesuffix(" at").removesuffix(" starting")
-    return Problem("json", f"{what} at character {problem.pos - start + 1}, found {found}", remedy)
+    return Problem.of("json.syntax", "json", what=what, at=problem.pos - start + 1, got=got, fix=fix)
 
 
 def _beyond(problem: Exception) -> Problem:
-    found = "nested too deeply" if isinstance(problem, RecursionError) else "a number with too many digits"
-    return Problem("json", found, "write one plain JSON object a line")
+    return Problem.of("json.deep" if isinstance(problem, RecursionError) else "json.digits", "json")
 
 
 class _Window:

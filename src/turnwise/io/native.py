@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from turnwise.dialogue import NO_RATINGS, Example, Ratings, is_blank
-from turnwise.io.problem import Problem, kind, shown
+from turnwise.io.problem import Unreadable, kind, shown
 from turnwise.wording import counted
 
 # Longer than any real reply; a longer one is a broken export, and would stall a model.
@@ -21,7 +21,7 @@ FIELDS = (
 
 
 def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -> Example:
-    """The example that a row describes; raises `Problem` when it describes none. Unknown fields are ignored."""
+    """The example that a row describes; raises `Unreadable` when it describes none. Unknown fields are ignored."""
     get = row.get
     context = texts(get("context"), "context")
     return Example(
@@ -45,7 +45,7 @@ def row_id(row: object, default_id: str) -> str:
     """The id to report a row under when the row itself cannot be used."""
     try:
         return (name(row.get("id"), "id") if isinstance(row, Mapping) else None) or default_id
-    except Problem:
+    except Unreadable:
         return default_id
 
 
@@ -58,19 +58,19 @@ def checked_text(text: str, field: str) -> str:
             code = ord(text[problem.start])
             # Where a reader has to pass bad bytes on, they come as U+DC80 to U+DCFF.
             byte = f" or a byte that is not UTF-8 (0x{code - 0xDC00:02x})" if 0xDC80 <= code <= 0xDCFF else ""
-            found = f"half a surrogate pair (U+{code:04X}){byte} at character {problem.start + 1}"
-            raise Problem(field, found, "write the whole character, or remove it") from None
+            at = problem.start + 1
+            raise Unreadable.of("text.surrogate", field, value=f"{code:04X}", byte=byte, at=at) from None
     return text
 
 
 def checked_response(text: object, field: str = "response") -> str:
     """The text to judge: neither blank nor endless."""
     if not isinstance(text, str):
-        raise Problem(field, f"{kind(text)} where text belongs", "write the reply as a string")
+        raise Unreadable.of("text.type", field, kind=kind(text))
     if is_blank(text):
-        raise Problem(field, "blank", "give the reply's text, or remove the row")
+        raise Unreadable.of("response.blank", field)
     if len(text) > MAX_RESPONSE:
-        raise Problem(field, f"{len(text):,} characters", f"shorten it to {MAX_RESPONSE:,} at most")
+        raise Unreadable.of("response.long", field, most=MAX_RESPONSE, length=len(text))
     return checked_text(text, field)
 
 
@@ -81,11 +81,10 @@ def texts(value: object, field: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (checked_text(value, field),) if value else ()
     if not isinstance(value, list | tuple):
-        raise Problem(field, f"{kind(value)} where a list of texts belongs", 'write ["...", "..."]')
+        raise Unreadable.of("texts.type", field, kind=kind(value))
     for position, text in enumerate(value):
         if not isinstance(text, str):
-            where = f"{field}[{position}]"
-            raise Problem(where, f"{kind(text)} where text belongs", "write every item as a string")
+            raise Unreadable.of("text.type", f"{field}[{position}]", kind=kind(text))
         if not text.isascii():
             checked_text(text, f"{field}[{position}]")
     return tuple(value)
@@ -106,7 +105,7 @@ def name(value: object, field: str) -> str | None:
         return str(int(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise Problem(field, f"{kind(value)} where a name belongs", "write it as a string")
+    raise Unreadable.of("name.type", field, kind=kind(value))
 
 
 def names(value: object, field: str) -> tuple[str, ...]:
@@ -114,10 +113,10 @@ def names(value: object, field: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
-        raise Problem(field, f"{kind(value)} where a list of names belongs", 'write ["...", "..."]')
+        raise Unreadable.of("names.type", field, kind=kind(value))
     found = [name(item, f"{field}[{position}]") for position, item in enumerate(value)]
     if None in found:
-        raise Problem(f"{field}[{found.index(None)}]", "no name", "name everybody in the list")
+        raise Unreadable.of("name.missing", f"{field}[{found.index(None)}]")
     return tuple(item for item in found if item is not None)
 
 
@@ -126,7 +125,7 @@ def ratings_of(value: object, raters: tuple[str, ...]) -> Ratings:
     if value is None:
         return NO_RATINGS
     if not isinstance(value, Mapping):
-        raise Problem("ratings", f"{kind(value)} where an object belongs", 'write {"Overall": [4, 5, null]}')
+        raise Unreadable.of("ratings.type", "ratings", kind=kind(value))
     given = {}
     for quality, scores in value.items():
         if scores is None:
@@ -135,8 +134,8 @@ def ratings_of(value: object, raters: tuple[str, ...]) -> Ratings:
         listed = scores if isinstance(scores, list | tuple) else (scores,)
         given[quality] = tuple([None if score is None else _rating(score, quality) for score in listed])
         if raters and len(listed) != len(raters):
-            found = f"{counted(len(listed), 'rating')} from {counted(len(raters), 'rater')}"
-            raise Problem(f"ratings.{quality}", found, "give one for each rater, null where missing")
+            wanted, found = counted(len(raters), "rating"), counted(len(listed), "rating")
+            raise Unreadable.of("ratings.count", f"ratings.{quality}", raters=wanted, ratings=found)
     return given
 
 
@@ -148,23 +147,21 @@ def _rating(score: object, quality: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-        found = f"{number} is not a rating"
-    else:
-        found = f"{kind(score)} ({shown(score)}) where a number belongs"
-    raise Problem(f"ratings.{quality}", found, "write a number, or null for a missing rating")
+        raise Unreadable.of("rating.finite", f"ratings.{quality}", got=number)
+    raise Unreadable.of("rating.type", f"ratings.{quality}", kind=kind(score), got=shown(score))
 
 
 def _response(row: Mapping[str, Any]) -> str:
     if "response" not in row:
-        raise Problem("response", "missing", "every row needs the text to judge")
+        raise Unreadable.of("response.missing", "response")
     return checked_response(row["response"])
 
 
 def _speakers(value: object, turns: int) -> tuple[str, ...]:
     speakers = names(value, "speakers")
     if speakers and len(speakers) != turns:
-        found = f"{counted(len(speakers), 'name')} for {counted(turns, 'turn')}"
-        raise Problem("speakers", found, "name every context turn and then the response")
+        wanted, found = counted(turns, "name"), counted(len(speakers), "name")
+        raise Unreadable.of("speakers.count", "speakers", turns=wanted, names=found)
     return speakers
 
 
@@ -173,7 +170,7 @@ def _rated(value: object) -> Literal["turn", "dialogue"]:
         return "turn"
     if value == "dialogue":
         return "dialogue"
-    raise Problem("rated", f"{shown(value)} is not known", "write turn or dialogue")
+    raise Unreadable.of("rated.unknown", "rated", got=shown(value))
 
 
 def _either(row: Mapping[str, Any], field: str, alias: str) -> Any:

@@ -1,8 +1,10 @@
-"""What can be wrong with one row. A problem costs that row and never the stream."""
+"""Records, and the problem of one that cannot be read: it costs that row and never the stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from turnwise.problems import Problem
 
 # One thing read from a source: its line, and what stood there or why that cannot be used.
 Record = tuple[int, object]
@@ -20,15 +22,17 @@ _KINDS = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - it is reported as a row, so it is not an error of the program
-    """The field at fault, what was found there, and how to mend it."""
+class Unreadable(Exception):  # noqa: N818 - it is reported as a row, so it is not an error of the program
+    """Carry the problem of a row that cannot be read."""
 
-    def __init__(self, field: str, found: str, remedy: str) -> None:
-        super().__init__(field, found, remedy)
-        self.field, self.found, self.remedy = field, found, remedy
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
-    def __str__(self) -> str:
-        return " ".join(f"{self.field[:60]}: {self.found}; {self.remedy}".split())
+    @classmethod
+    def of(cls, code: str, field: str, **details: str | int | float) -> Unreadable:
+        """Return the exception for a problem with this field, whose name may be a long one of the file's."""
+        return cls(Problem.of(code, field[:60], **details))
 
 
 def kind(value: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -18,13 +19,14 @@ from turnwise.io.chat import chat_examples, is_chat
 from turnwise.io.columns import check_mapping, rename, unlisted
 from turnwise.io.corpora.base import Corpus
 from turnwise.io.dialogues import DialoguesOfFiles
-from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values
+from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values, not_an_object
 from turnwise.io.native import example_from, row_id
 from turnwise.io.objects import object_records
-from turnwise.io.problem import Problem, Records
+from turnwise.io.problem import Records, Unreadable
 from turnwise.io.source import BUFFER, PYTHON, Source, open_bytes, resolve, stem_of
 from turnwise.io.table import CsvRecords, frame_records, is_frame, keyed, parquet_records
 from turnwise.io.unique import report_repeats
+from turnwise.problems import Problem
 
 # How many faulty records to look past for one that tells the format.
 _LOOK_AHEAD = 100
@@ -62,9 +64,10 @@ def read_unchecked(path: str | Path) -> Iterator[tuple[str, Records]]:
     return ((source.file, _records(source, None, {})) for source in resolve([path]))
 
 
-def describe(row: Row) -> str:
-    """`file:line: field: problem; remedy` of a faulty row, in one line."""
-    return f"{row.file}:{row.line}: {row.error or 'nothing is wrong'}"
+def describe(row: Row) -> Problem:
+    """Return the problem of a row that cannot be read, placed in its file: `file:line: field: problem`."""
+    problem = row.error or Problem.of("other", text="no problem")
+    return replace(problem, place=": ".join(filter(None, (f"{row.file}:{row.line}", problem.place))))
 
 
 def file_stem(file: str) -> str:
@@ -204,20 +207,20 @@ def _rows(records: Records, source: Source) -> Iterator[Row]:
         default_id = f"{source.stem}:{line}" if nth == 1 else f"{source.stem}:{line}.{nth}"
         try:
             if isinstance(value, Problem):
-                raise value
+                raise Unreadable(value)
             if not isinstance(value, dict):
-                raise Problem("row", "not an object", "give every row as an object with a response")
+                raise Unreadable(not_an_object(value))
             if is_chat(value):
                 for turn_id, found in chat_examples(value, default_id, system):
                     if isinstance(found, Problem):
-                        yield Row(turn_id, file, line, None, str(found), _system_of(value, system))
+                        yield Row(turn_id, file, line, None, found, _system_of(value, system))
                     else:
                         yield Row(turn_id, file, line, found, system=found.system)
             else:
                 example = example_from(value, default_id, system)
                 yield Row(example.id, file, line, example, system=example.system, more=unlisted(value))
-        except Problem as problem:
-            yield Row(row_id(value, default_id), file, line, None, str(problem), _system_of(value, system))
+        except Unreadable as fault:
+            yield Row(row_id(value, default_id), file, line, None, fault.problem, _system_of(value, system))
 
 
 def _system_of(value: object, default: str) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from turnwise.errors import TurnwiseError
 from turnwise.io.columns import ColumnPlan
 from turnwise.io.json_text import bad_byte, numbered_lines
-from turnwise.io.problem import Problem, Record, Records
+from turnwise.io.problem import Record, Records
 from turnwise.io.source import PYTHON, Source
+from turnwise.problems import Problem
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class CsvRecords:
                 continue
             self._width = self._width or len(cells)
             if len(taken) > 1 and len(cells) != self._width:
-                found = f"{counted(len(cells), 'cell')} under a header of {self._width}, over {len(taken)} lines"
-                return start, Problem("cells", found, 'close the quote that opens here; write a quote inside as ""')
+                width, found = counted(self._width, "cell"), counted(len(cells), "cell")
+                return start, Problem.of("csv.swallowed", "cells", width=width, cells=found, lines=len(taken))
             return start, cells
 
 
@@ -95,13 +96,11 @@ def _decoded(number: int, line: bytes | Problem) -> _Line:
 
 
 def _bad_quoting(problem: csv.Error) -> Problem:
-    limit = csv.field_size_limit()
     if "field limit" in str(problem):
-        found = f"a cell of more than {limit:,} characters"
-        return Problem("csv", found, "close the quote that opens it, or shorten it")
+        return Problem.of("csv.long", "csv", most=csv.field_size_limit())
     if "unexpected end" in str(problem):
-        return Problem("csv", "a quote that opens here is never closed", 'close it; write a quote inside as ""')
-    return Problem("csv", f"wrong quoting ({problem})", 'quote the whole cell; write a quote inside as ""')
+        return Problem.of("csv.open", "csv")
+    return Problem.of("csv.quoting", "csv", reason=str(problem))
 
 
 def keyed(records: Records, mapping: Mapping[str, str], file: str) -> Records:
@@ -118,8 +117,8 @@ def keyed(records: Records, mapping: Mapping[str, str], file: str) -> Records:
         if not isinstance(cells, list):
             yield line, cells
         elif len(cells) != len(columns):
-            found = f"{counted(len(cells), 'cell')} under a header of {len(columns)}"
-            yield line, Problem("cells", found, "quote cells that hold delimiters or line breaks")
+            width, found = counted(len(columns), "cell"), counted(len(cells), "cell")
+            yield line, Problem.of("csv.cells", "cells", width=width, cells=found)
         else:
             yield line, plan.row(dict(zip(columns, cells, strict=True)))
 

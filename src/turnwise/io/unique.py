@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
-from turnwise.io.problem import Problem, shown
+from turnwise.io.problem import shown
+from turnwise.problems import Problem
 
 WINDOW = 4096
 
@@ -82,5 +83,4 @@ def _windows(rows: Iterable[Row], window: int) -> Iterator[list[Row]]:
 
 def _faulty(row: Row) -> Row:
     system = row.example.system if row.example else ""
-    found = f"{shown(row.id)} occurs a second time for system {shown(system)} in this file"
-    return replace(row, example=None, error=str(Problem("id", found, "give every row its own id, or none")))
+    return replace(row, example=None, error=Problem.of("id.repeated", "id", id=shown(row.id), system=shown(system)))

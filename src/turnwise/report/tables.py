@@ -233,7 +233,7 @@ def shortened(text: str) -> str:
 
 def unread_rows(found: Digest) -> list[tuple[str, str]]:
     """Where each row that could not be read stands, and what is wrong with it."""
-    return [(f"{file_name(row.file)}, line {row.line}", shortened(row.error or "")) for row in found.unread]
+    return [(f"{file_name(row.file)}, line {row.line}", shortened(str(row.error or ""))) for row in found.unread]
 
 
 def unscored(found: Digest) -> list[tuple[str, str, int]]:

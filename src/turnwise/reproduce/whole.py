@@ -35,6 +35,6 @@ def fault(file: Path) -> str:
 
 def _wrong(row: Row, rated: tuple[str, ...]) -> str:
     if row.example is None:
-        return row.error or "it cannot be read"
+        return str(row.error or "it cannot be read")
     absent = [quality for quality in rated if not row.example.ratings.get(quality)]
     return f"no rating of {' and of '.join(map(repr, absent))}" if absent else ""

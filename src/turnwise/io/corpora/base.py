@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from turnwise.io.problem import Problem, Records, kind
+from turnwise.io.problem import Records, Unreadable, kind
+from turnwise.problems import Problem
 
 Row = dict[str, Any]
 # What a reader trips over where a release has something else than it always had.
-OF_OTHER_SHAPE = (AttributeError, LookupError, TypeError, ValueError)
+OF_OTHER_SHAPE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> 
             continue
         try:
             rows = list(rows_of(item, index))
-        except (Problem, *OF_OTHER_SHAPE) as problem:
+        except (Unreadable, *OF_OTHER_SHAPE) as problem:
             yield line, as_problem(problem)
         else:
             yield from ((line, row) for row in rows)
@@ -58,17 +59,16 @@ def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> 
 
 def as_problem(problem: Exception) -> Problem:
     """What is wrong with an item, for its row."""
-    if isinstance(problem, Problem):
-        return problem
-    found = f"not as this format has it ({type(problem).__name__}: {problem})"
-    return Problem("item", found, "take the file as its authors released it")
+    if isinstance(problem, Unreadable):
+        return problem.problem
+    return Problem.of("item.shape", "item", reason=f"not as this format has it ({type(problem).__name__}: {problem})")
 
 
 def text(item: Mapping[str, Any], key: str) -> str:
     """A text that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, str):
-        raise Problem(key, f"{kind(value)} where text belongs", "take the file as its authors released it")
+        raise Unreadable.of("item.type", key, expected="text", kind=kind(value))
     return value.strip()
 
 
@@ -76,7 +76,7 @@ def listed(item: Mapping[str, Any], key: str) -> list[Any]:
     """A list that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, list):
-        raise Problem(key, f"{kind(value)} where a list belongs", "take the file as its authors released it")
+        raise Unreadable.of("item.type", key, expected="a list", kind=kind(value))
     return value
 
 
@@ -84,13 +84,13 @@ def mapped(item: Mapping[str, Any], key: str) -> dict[str, Any]:
     """An object that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, dict):
-        raise Problem(key, f"{kind(value)} where an object belongs", "take the file as its authors released it")
+        raise Unreadable.of("item.type", key, expected="an object", kind=kind(value))
     return value
 
 
 def _promised(item: Mapping[str, Any], key: str) -> Any:
     if not isinstance(item, Mapping) or key not in item:
-        raise Problem(key, "missing", "check that --corpus names this file's format")
+        raise Unreadable.of("item.missing", key)
     return item[key]
 
 
@@ -123,5 +123,5 @@ def messages(transcript: str) -> list[dict[str, str]]:
         elif found:
             found[-1]["content"] = f"{found[-1]['content']}\n{line}".strip()
         else:
-            raise Problem("context", "no speaker before the first turn", 'begin every turn with "User:" or "System:"')
+            raise Unreadable.of("item.speaker", "context", reason="no speaker before the first turn")
     return [message for message in found if message["content"]]

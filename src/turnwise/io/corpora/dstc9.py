@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import Any
 
 from turnwise.io.corpora.base import OF_OTHER_SHAPE, Corpus, Row, as_problem, messages, number_or_missing, text
-from turnwise.io.problem import Problem, Record, Records
+from turnwise.io.problem import Record, Records, Unreadable
+from turnwise.problems import Problem
 
 OVERALL = "human (overall)"
 
@@ -21,7 +22,7 @@ def read(records: Records, stem: str) -> Records:
             continue
         try:
             yield line, _chat([item for _, item in items], f"{stem}_{index:03}", stem)
-        except (Problem, *OF_OTHER_SHAPE) as problem:
+        except (Unreadable, *OF_OTHER_SHAPE) as problem:
             yield line, as_problem(problem)
 
 

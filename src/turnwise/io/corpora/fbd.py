@@ -7,7 +7,7 @@ from typing import Any
 
 from turnwise.io.corpora.base import Corpus, Row, listed, per_item, text
 from turnwise.io.corpora.usr import QUALITIES as USR_QUALITIES
-from turnwise.io.problem import Problem, Records
+from turnwise.io.problem import Records, Unreadable
 
 _ZHAO_QUALITIES = ("relevance", "grammar", "content", "appropriateness")
 _MIXTURES = tuple(f"mix{column:02}" for column in range(2, 11))
@@ -42,7 +42,7 @@ def read(records: Records, stem: str) -> Records:
         hypotheses, scores = listed(item, "hyps"), listed(item, "human_scores")
         if len(hypotheses) != len(scores):
             found = f"{len(scores)} lists of scores for {len(hypotheses)} hypotheses"
-            raise Problem("human_scores", found, "take the file as its authors released it")
+            raise Unreadable.of("item.shape", "human_scores", reason=found)
         shared = {"context_id": str(index), "context": [text(item, "src")], "references": _references(item)}
         for column, (hypothesis, given) in enumerate(zip(hypotheses, scores, strict=True)):
             yield {
@@ -64,7 +64,7 @@ def _ratings(given: Any, corpus: str) -> dict[str, Any]:
     scores = given if isinstance(given, list) else [given]
     if len(scores) not in QUALITIES:
         found = f"{len(scores)} scores where 1, 4 or 6 belong"
-        raise Problem("human_scores", found, "take the file as its authors released it")
+        raise Unreadable.of("item.shape", "human_scores", reason=found)
     qualities = QUALITIES[len(scores)]
     if len(scores) == 1:
         qualities = (ONE_QUALITY.get(corpus, qualities[0]),)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnwise.io.corpora.base import Corpus, Numbering, Row, mapped, messages, number_or_missing, per_item, text
-from turnwise.io.problem import Problem, Records
+from turnwise.io.problem import Records, Unreadable
 
 
 def read(records: Records, stem: str) -> Records:
@@ -30,9 +30,9 @@ def read(records: Records, stem: str) -> Records:
             return
         turns = messages(f"{transcript}\n{text(item, 'response')}")
         if not turns:
-            raise Problem("response", "blank, as is the context", "take the file as its authors released it")
+            raise Unreadable.of("item.shape", "response", reason="blank, as is the context")
         if turns[-1]["role"] != "assistant":
-            raise Problem("response", "spoken by the user", 'begin it with "System:"')
+            raise Unreadable.of("item.speaker", "response", reason="spoken by the user")
         yield {
             **row,
             "context": [turn["content"] for turn in turns[:-1]],

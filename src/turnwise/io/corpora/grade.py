@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnwise.io.corpora.base import Corpus, Numbering, Row, per_item, text
-from turnwise.io.problem import Problem, Records
+from turnwise.io.problem import Records, Unreadable
 
 BETWEEN_TURNS = "|||"
 SUFFIX = "_EVAL"
@@ -40,7 +40,7 @@ def _scores(given: object) -> list[Any]:
     except ValueError:
         scores = None
     if not isinstance(scores, list):
-        raise Problem("HumanScores", "no list of numbers", 'write them as "[3, 5, 2]"')
+        raise Unreadable.of("item.shape", "HumanScores", reason='expected a list of numbers, such as "[3, 5, 2]"')
     return scores
 
 

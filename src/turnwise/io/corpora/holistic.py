@@ -7,7 +7,7 @@ from typing import Any
 
 from turnwise.io.columns import rating_cell
 from turnwise.io.corpora.base import Corpus, Numbering, Row, per_item
-from turnwise.io.problem import Problem, Records
+from turnwise.io.problem import Records, Unreadable
 
 SYSTEM = "transformer_OpenNMT_dailydialog"
 RATERS = 10
@@ -51,8 +51,8 @@ def read_fluency(records: Records, stem: str) -> Records:
 
 def _split(cells: Any, texts: int) -> tuple[list[str], list[Any]]:
     if not isinstance(cells, list) or len(cells) <= 1 + texts:
-        found = f"{len(cells) if isinstance(cells, list) else 0} cells"
-        raise Problem("cells", found, f"this format has a number, {texts} text(s), then ratings")
+        found = f"{len(cells) if isinstance(cells, list) else 0} cells, not a number, {texts} text(s) and ratings"
+        raise Unreadable.of("item.shape", "cells", reason=found)
     return [cell.strip() for cell in cells[1 : 1 + texts]], [rating_cell(cell) for cell in cells[1 + texts :]]
 
 
