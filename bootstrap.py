@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
 PROGRAMS = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
+PACK = "./packs/turnwise-mini"
 
 
 def run(*command: str | Path) -> None:
@@ -40,14 +41,14 @@ def install(*what: str) -> None:
 
 
 def demo() -> None:
-    """Install the package and score the example conversations."""
-    install(".")
+    """Install the package with its models and score the example conversations."""
+    install(".", PACK)
     run(PROGRAMS / "turnwise", "score", "examples/chats.jsonl", "--report", "report.html")
 
 
 def setup() -> None:
-    """Install the package for development."""
-    install("--editable", ".[dev]")
+    """Install the package and its models for development."""
+    install("--editable", ".[dev]", "--editable", PACK)
 
 
 def test() -> None:

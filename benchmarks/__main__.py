@@ -34,7 +34,7 @@ from benchmarks.sides import compared, packs
 from benchmarks.trained import write
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.session import thread_count
-from turnwise.models.pack import Pack, bundled_packs, load_pack
+from turnwise.models.pack import Pack, installed_packs, load_pack
 
 PEERS = ("bert_score", "sentence_transformers", "minicons")
 GPU, HUGE = "speed-gpu.json", "speed-huge.json"
@@ -93,7 +93,7 @@ def measure(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     folder.mkdir()
     asks = {"usr-mlm,usr-dr-c": (10,) if smoke else (10, 200), "classic": (10,) if smoke else (1_000, 20_000)}
     found["command"] = {m: [limits.command(m, n, folder, pack.folder) for n in rows] for m, rows in asks.items()}
-    if bundled_packs() and not smoke:
+    if installed_packs() and not smoke:
         runs = [limits.command("usr", 10, folder, None) for _ in range(3)]
         found["start_up"] = min(run["seconds"] for run in runs)
     limits_seen.append(peak("cpu"))

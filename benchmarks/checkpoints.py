@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from turnwise.models.pack import BUNDLED, DEFAULT_PACK
+from turnwise.models.pack import DEFAULT_PACK, installed_packs
 
 # A space in front of every word, and the specials of BERT: enough of a tokenizer where there is no pack.
 LETTERS = [chr(code) for code in range(33, 127)]
@@ -181,9 +181,8 @@ def _size(tokenizer: Path) -> int:
 
 
 def _tokenizers(folder: Path) -> tuple[Path, Path]:
-    """The bundled pack's own, or where there is none simple ones that are made here."""
-    pack = BUNDLED / DEFAULT_PACK
-    if (pack / "tokenizer.json").is_file() and (pack / "tokenizer-2.json").is_file():
+    """Return those of the default pack, or simple ones made here if it is not installed."""
+    if pack := installed_packs().get(DEFAULT_PACK):
         return pack / "tokenizer.json", pack / "tokenizer-2.json"
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 

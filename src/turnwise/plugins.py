@@ -41,7 +41,8 @@ class Registry(Generic[T]):
 
     Nothing is imported before it is needed: `modules` are turnwise's own modules that register things when imported,
     and entry points of `group` are loaded when a name is not built in or when all names are listed. An entry point
-    names a module that registers things, or one thing. `adapt(name, object)` turns that object into a thing.
+    names a module that registers things, or one thing. `adapt(name, object)` turns that object into a thing; a module
+    that registers nothing is such an object too.
     A plugin that fails is reported only in answer to a name that is not known.
 
     >>> colours = Registry[int]("colour", "turnwise.colours")
@@ -154,12 +155,19 @@ class Registry(Generic[T]):
                 try:
                     thing = plugin.load()
                     # A module, or a class with a decorator, has registered its things itself.
-                    if not isinstance(thing, types.ModuleType) and len(self._items) == before:
+                    if len(self._items) == before and not self._came_from(thing):
                         self.add(plugin.name, self._adapt(plugin.name, thing))
                 except Exception as problem:
                     self._broken[plugin.name] = f"{plugin.value} {_failure(problem)}"
                 finally:
                     self._loading = None
+
+    def _came_from(self, thing: object) -> bool:
+        """Whether a module registered things when it was imported earlier."""
+        if not isinstance(thing, types.ModuleType):
+            return False
+        inside = f"{thing.__name__}."
+        return any(f"{item.module}.".startswith(inside) for item in self._items.values())
 
     def _unknown(self, name: str) -> str:
         names = list(self._items)

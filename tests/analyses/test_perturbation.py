@@ -19,7 +19,7 @@ from turnwise.analyses.perturb import perturb
 from turnwise.cli.app import app
 from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
-from turnwise.models.pack import DEFAULT_PACK, bundled_packs, load_pack
+from turnwise.models.pack import DEFAULT_PACK, installed_packs, load_pack
 from turnwise.models.protocols import Embed
 from turnwise.text.corrupt import TRANSFORMS
 from turnwise.train.dialogues import read
@@ -151,8 +151,8 @@ def test_the_normality_command(rows: Rows, full_pack: Path, tmp_path: Path) -> N
 def real_pack() -> str:
     """A pack with an encoder that was trained on something."""
     given = os.environ.get("TURNWISE_MODELS")
-    if given is None and DEFAULT_PACK not in bundled_packs():
-        pytest.skip("no pack is bundled; set TURNWISE_MODELS to the folder of one to run this test")
+    if given is None and DEFAULT_PACK not in installed_packs():
+        pytest.skip("the pack turnwise-mini is not installed; set TURNWISE_MODELS to run this test")
     return given or DEFAULT_PACK
 
 

@@ -74,16 +74,11 @@ def test_a_function_from_the_working_folder(tmp_path: Path) -> None:
         (("--bot", "tfidf"), "give --out FILE.jsonl"),
         (("--report", "x.html"), "add --bot"),
         (("--metrics", "diversity"), "add --bot"),
-        (("--method", "ctg"), "no pack of models is bundled"),
         (("--bot", "command:/nowhere/bot", "--out", "x.jsonl"), "cannot be run"),
         (("--method", "nonsense"), "nonsense"),
     ],
 )
 def test_a_request_that_cannot_be_met(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
-    from turnwise.models.pack import bundled_packs
-
-    if "bundled" in words and bundled_packs():
-        pytest.skip("there is a bundled pack to write with")
     found = turnwise("augment", EXAMPLES, *arguments, folder=tmp_path)
     assert (found.returncode, found.stdout) == (2, "")
     assert words in found.stderr

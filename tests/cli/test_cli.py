@@ -203,7 +203,7 @@ def test_every_command_is_summed_up_in_full() -> None:
         (["pack", "verfy"], "Did you mean 'verify'"),
         (["list", "metric"], "'metric' is not one of 'metrics', 'models', 'formats'; see 'turnwise list --help'"),
         (["list", "formats", "--models", "turnwise-mini"], "--models goes with"),
-        (["list", "metrics", "--models", "nowhere"], "no pack 'nowhere'"),
+        (["list", "metrics", "--models", "nowhere"], "pack 'nowhere' is not known"),
         (["score", EXAMPLES, "-m", "length", "--map", "response=nothing"], "response: missing"),
         (["score", EXAMPLES, "-m", "length", "--shard", "5/3"], "'5/3' is not I/N"),
         (["score", EXAMPLES, "-m", "length", "--corpus", "nope"], "corpus 'nope' is not known"),

@@ -28,7 +28,7 @@ def test_a_sound_pack_is_verified_and_described(small_pack: Path) -> None:
     assert "Licence of the pack" in card.stdout
 
 
-def test_bundled_packs_are_listed_for_people_and_programs() -> None:
+def test_installed_packs_are_listed_for_people_and_programs() -> None:
     shown, read = turnwise("pack", "list"), json.loads(turnwise("pack", "list", "-f", "json").stdout)["packs"]
     for pack in read:
         assert pack["name"] in shown.stdout
@@ -77,7 +77,7 @@ def test_a_pack_is_built_from_checkpoints(checkpoints: dict[str, Path], tmp_path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("pack", "verify", "nowhere"), "no pack 'nowhere'"),
+        (("pack", "verify", "nowhere"), "pack 'nowhere' is not known"),
         (("train", "sing", "chats.jsonl", "--base", "nowhere", "--out", "out"), "unknown objective"),
         (("data", "decontaminate", "absent.jsonl", "--evaluation", "absent.jsonl", "--out", "out"), "absent.jsonl"),
     ],

@@ -25,7 +25,7 @@ from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 from turnwise.models import quality
-from turnwise.models.pack import Pack, bundled_packs, load_pack
+from turnwise.models.pack import Pack, installed_packs, load_pack
 from turnwise.models.protocols import Classify, Continuation, Embed, Request, TokenScores, Window
 from turnwise.models.tokens import Tokens
 from turnwise.text.facts import TfIdf
@@ -315,10 +315,10 @@ def real_requests(pack: Pack) -> list[Request]:
     return [request for request in requests if request.role in pack.roles]
 
 
-@pytest.mark.parametrize("name", sorted(bundled_packs()) or ["none"])
+@pytest.mark.parametrize("name", sorted(installed_packs()) or ["none"])
 def test_a_bundled_pack_scores_the_same_in_any_company(name: str) -> None:
-    if name not in bundled_packs():
-        pytest.skip("no pack is bundled with this checkout")
+    if name not in installed_packs():
+        pytest.skip("the pack turnwise-mini is not installed")
     pack = load_pack(name)
     requests = real_requests(pack)
     together = answer_requests(requests, pack)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from turnwise.analyses.metaevaluate import metaevaluate
-from turnwise.models.pack import DEFAULT_PACK, bundled_packs
+from turnwise.models.pack import DEFAULT_PACK, installed_packs
 
 ROOT = Path(__file__).parents[2]
 NAMED, CORPUS, QUALITY = "usl-h", "USR PersonaChat", "Overall"
@@ -27,8 +27,8 @@ def summary() -> list[dict[str, Any]]:
 def test_the_named_metric_has_the_value_that_the_page_has(
     summary: list[dict[str, Any]], data_dir: Path, tmp_path: Path
 ) -> None:
-    if DEFAULT_PACK not in bundled_packs():
-        pytest.skip("no pack is bundled with this checkout")
+    if DEFAULT_PACK not in installed_packs():
+        pytest.skip("the pack turnwise-mini is not installed")
     (cell,) = (cell for cell in summary if (cell["key"]["corpus"], cell["key"]["metric"]) == (CORPUS, NAMED))
     file = data_dir / "human" / "usr_personachat.jsonl"
     excluded = ["Original Ground Truth"]

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from turnwise.dialogue import Row
 from turnwise.io.columns import KNOWN
 from turnwise.metrics.registry import GROUPS, SYSTEMS, answerable, load_metric, members, split_list
+from turnwise.models.pack import DEFAULT_PACK, INSTALL
 
 # As close as a letter too many, too few or in another's place.
 CLOSE = 0.85
@@ -46,7 +47,9 @@ def _left_out(group: str, offered: frozenset[str], roles: frozenset[str]) -> str
 
 
 def _unanswered(group: str, offered: frozenset[str], roles: frozenset[str]) -> str:
-    """That metrics of a group ask for what some models cannot do."""
+    """Return the note on metrics of a group that need models which are absent."""
+    if not roles and group != "classic":
+        return f"left out of {group}: metrics that need models; pack '{DEFAULT_PACK}' is not installed. Fix: {INSTALL}"
     metrics = {name: load_metric(name) for name in answerable(members(group, offered, roles), roles)}
     left_out = {name: metric.roles - roles for name, metric in metrics.items() if not metric.roles <= roles}
     absent = ", ".join(sorted(set().union(*left_out.values())))

@@ -52,10 +52,10 @@ def metric_list(form: str, models: str | None = None) -> None:
 
 def model_list(form: str, models: str | None = None) -> None:
     """Every role of the models that were asked about, or of the bundled packs and the papers' own models."""
-    from turnwise.models.pack import Pack, bundled_packs, load_models
+    from turnwise.models.pack import Pack, installed_packs, load_models
     from turnwise.models.paper import PAPER, PaperModels
 
-    sources = [Pack(folder) for folder in bundled_packs().values()] if models is None else [load_models(models)]
+    sources = [Pack(folder) for folder in installed_packs().values()] if models is None else [load_models(models)]
     rows = []
     for source in sources:
         if isinstance(source, Pack):
@@ -80,10 +80,10 @@ def model_list(form: str, models: str | None = None) -> None:
 
 def pack_list(form: str) -> None:
     """The bundled packs."""
-    from turnwise.models.pack import Pack, bundled_packs
+    from turnwise.models.pack import Pack, installed_packs
 
     rows = []
-    for name, folder in bundled_packs().items():
+    for name, folder in installed_packs().items():
         of = Pack(folder).manifest
         told = {"name": name, "version": of.version, "roles": ", ".join(of.roles), "licence": of.licence}
         rows.append((told, sum(entry.size for entry in of.files.values())))

@@ -14,7 +14,7 @@ from turnwise.errors import TurnwiseError
 pack = typer.Typer(no_args_is_help=True, help="List, verify, build, measure and describe packs of models.")
 data = typer.Typer(no_args_is_help=True, help="Look after training and evaluation data.")
 
-Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; the bundled pack when left out.")]
+Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; default: turnwise-mini.")]
 
 
 def train(
@@ -90,12 +90,15 @@ def verify(where: Where = None, format: Printed = Format.table) -> None:
 
 
 @pack.command()
-def card(where: Where = None) -> None:
+def card(
+    where: Where = None,
+    brief: Annotated[bool, typer.Option("--brief", help="Print only the roles and the licences of corpora.")] = False,
+) -> None:
     """Print the model cards of a pack, as Markdown."""
     from turnwise.cli import show
     from turnwise.models.verify import pack_card
 
-    show.text(pack_card(where))
+    show.text(pack_card(where, brief=brief))
 
 
 @pack.command()

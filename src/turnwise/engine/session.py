@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import lesser_form
-from turnwise.models.pack import AT, DEFAULT_PACK, PRECISIONS, bundled_packs, load_models
+from turnwise.models.pack import AT, DEFAULT_PACK, PACKS, PRECISIONS, load_models
 from turnwise.models.protocols import Answer, ModelSource, Request
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ KEPT = "what models have answered is kept, so run the same again to go on"
 class Session:
     """Open models and a cache when they are first needed, and hold them until `close`.
 
-    `models` is a pack, a folder, `paper`, None for the bundled pack, or an opened source. Sessions of one process
+    `models` is a pack, a folder, `paper`, None for the default pack, or an opened source. Sessions of one process
     share the models of one name: the last few stay open until their files change.
     """
 
@@ -47,8 +47,8 @@ class Session:
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles that the models fill: none if none were named and no pack is bundled."""
-        if self._models is None and DEFAULT_PACK not in bundled_packs():
+        """The roles that the models fill: none if none were named and the default pack is not installed."""
+        if self._models is None and DEFAULT_PACK not in PACKS:
             return frozenset()
         return frozenset(self.source.roles)
 
@@ -106,8 +106,8 @@ def calibration_mismatches(metrics: Mapping[str, Metric], labels: Mapping[str, s
 
 
 def _is_pack(name: str, label: str, roles: frozenset[str]) -> bool:
-    """Whether a label is that of a bundled pack, in whichever precision."""
-    if name not in bundled_packs():
+    """Whether a label is that of an installed pack, in whichever precision."""
+    if name not in PACKS:
         return False
     packs = [Session(f"{name}{AT}{precision}").source for precision in PRECISIONS]
     return any(roles <= set(pack.roles) and pack.label(roles) == label for pack in packs)

@@ -50,12 +50,19 @@ class Entry:
     preset: Mapping[str, object]
 
 
+def _entry_of(name: str, cls: type[Metric]) -> Entry:
+    """Return the entry of a metric class that a package offers under this name."""
+    if not (isinstance(cls, type) and issubclass(cls, Metric)):
+        raise TurnwiseError(f"expected a subclass of Metric or a module that registers one, got {cls!r}")
+    return Entry(name, cls, {})
+
+
 METRICS = Registry[Entry](
     "metric",
     "turnwise.metrics",
     modules=MODULES,
     hint="see 'turnwise list metrics'",
-    adapt=lambda name, cls: Entry(name, cls, {}),
+    adapt=_entry_of,
 )
 
 

@@ -144,10 +144,10 @@ def check_name(name: str) -> None:
         raise ValueError(f"'{name}' is not of a kind that packs hold: {', '.join(sorted(SUFFIXES))}")
 
 
-def read_checked(folder: Path, name: str, expected: FileEntry) -> bytes:
-    """A file's content, once it has been found to be what the manifest says."""
+def read_checked(folder: Path, name: str, expected: FileEntry, *, links: bool = False) -> bytes:
+    """Return the content of a file after comparing it with the manifest; refuse a link unless `links`."""
     path = folder / name
-    if path.is_symlink() or not path.is_file():
+    if not path.is_file() or (path.is_symlink() and not links):
         raise TurnwiseError(f"{path}: missing from the pack (or not a plain file); install the pack again")
     content = path.read_bytes()
     if len(content) != expected.size or hashlib.sha256(content).hexdigest() != expected.sha256:

@@ -1,9 +1,10 @@
-"""Packs: folders of models that answer every request of the metrics. One ships with the package."""
+"""Open packs: folders of models that answer every request of the metrics, installed or given as a folder."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+import types
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -21,17 +22,35 @@ from turnwise.models.table import Table
 from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
 from turnwise.models.text_model import CPU_BUDGET
 from turnwise.models.tokens import Tokens, read_tokenizer
+from turnwise.plugins import Registry
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-BUNDLED = Path(__file__).parent / "packs"
 DEFAULT_PACK = "turnwise-mini"
+INSTALL = f"pip install ./packs/{DEFAULT_PACK}"
 Precision = Literal["fp32", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 # Between a pack and the precision that it should compute in, as in turnwise-mini@int8.
 AT = "@"
+
+
+def _folder_of(package: types.ModuleType) -> Path:
+    """Return the folder of a package that is a pack."""
+    folder = Path(package.__path__[0])
+    if not (folder / MANIFEST).is_file():
+        raise TurnwiseError(f"package '{package.__name__}': expected {MANIFEST} in {folder}")
+    return folder
+
+
+# Installed packs; an entry point names the package whose folder holds the manifest.
+PACKS = Registry[Path](
+    "pack",
+    "turnwise.packs",
+    adapt=lambda _, package: _folder_of(package),
+    hint=f"Fix: {INSTALL}, or give a folder with a {MANIFEST} or with checkpoints, or 'paper'",
+)
 
 
 class Pack:
@@ -96,8 +115,13 @@ class Pack:
         return f"{name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
 
     def read(self, name: str) -> bytes:
-        """A file of the pack, held against its hash."""
-        return read_checked(self.folder, name, self.manifest.files[name])
+        """Return the content of a file after checking its hash."""
+        return read_checked(self.folder, name, self.manifest.files[name], links=self._installed)
+
+    @cached_property
+    def _installed(self) -> bool:
+        """Whether the folder belongs to an installed distribution, which may link to files elsewhere."""
+        return self.folder in installed_packs().values()
 
     def _open(self, entry: RoleEntry, fingerprint: str) -> Model:
         from turnwise.models.onnx import networks
@@ -191,14 +215,13 @@ def _open_table(content: bytes, fingerprint: str) -> Table:
     return Table(names, numbers, missing, fingerprint)
 
 
-def bundled_packs() -> dict[str, Path]:
-    """The packs that ship with the package, by name."""
-    found = sorted(BUNDLED.glob(f"*/{MANIFEST}")) if BUNDLED.is_dir() else []
-    return {path.parent.name: path.parent for path in found}
+def installed_packs() -> dict[str, Path]:
+    """Return the folder of every installed pack by its name."""
+    return dict(PACKS.items())
 
 
 def load_pack(where: str | Path | None = None) -> Pack:
-    """The pack in a folder, or the bundled one of this name; without either, the default pack.
+    """Return the pack in a folder, or the installed one of this name; the default pack without either.
 
     `@int8` after either has it compute in whole numbers.
     """
@@ -209,15 +232,7 @@ def load_pack(where: str | Path | None = None) -> Pack:
         if precision not in PRECISIONS:
             raise TurnwiseError(f"models '{where}': after {AT} comes {' or '.join(PRECISIONS)}")
         return Pack(load_pack(plain or None).folder, precision)
-    name = DEFAULT_PACK if where is None else str(where)
-    bundled = bundled_packs()
-    if where is None and name not in bundled:
-        raise TurnwiseError("no pack of models is bundled with this version; give --models a pack's folder, or 'paper'")
-    if name not in bundled:
-        offered = ", ".join([*bundled, "paper"])
-        folders = f"a folder with a {MANIFEST}, or, to score with, one of checkpoints or of transformers models"
-        raise TurnwiseError(f"no pack '{name}': give {folders}, or one of: {offered}")
-    return Pack(bundled[name])
+    return Pack(PACKS.get(DEFAULT_PACK if where is None else str(where)))
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.manifest import RoleEntry, read_checked
+from turnwise.models.manifest import Manifest, RoleEntry
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.protocols import (
     Answer,
@@ -41,8 +41,8 @@ class Checked:
 def verify_pack(where: str | Path | None = None) -> list[Checked]:
     """Check every file's hash, then open every role and ask it something. The first fault is raised."""
     pack = load_pack(where)
-    for name, entry in pack.manifest.files.items():
-        read_checked(pack.folder, name, entry)
+    for name in pack.manifest.files:
+        pack.read(name)
     checked = []
     for role, of in pack.manifest.roles.items():
         started = time.perf_counter()
@@ -93,10 +93,9 @@ def _is_sound(answer: Answer, entry: RoleEntry) -> bool:
     return tuple(answer) == entry.labels and math.isclose(sum(answer.values()), 1.0, abs_tol=1e-6)
 
 
-def pack_card(where: str | Path | None = None) -> str:
-    """The pack's model cards as Markdown."""
-    pack = load_pack(where)
-    manifest = pack.manifest
+def pack_card(where: str | Path | None = None, *, brief: bool = False) -> str:
+    """Return the pack's model cards as Markdown; the brief form is one table of roles and one of training corpora."""
+    manifest = load_pack(where).manifest
     total = sum(entry.size for entry in manifest.files.values())
     lines = [
         f"# {manifest.name} {manifest.version}",
@@ -105,6 +104,8 @@ def pack_card(where: str | Path | None = None) -> str:
         f"Languages: {', '.join(manifest.languages) or 'not stated'}. "
         f"Size: {total / 1e6:.1f} MB in {len(manifest.files)} files.",
     ]
+    if brief:
+        return "\n".join(lines + _tables(manifest)) + "\n"
     for role, entry in manifest.roles.items():
         facts: dict[str, Any] = {"kind": entry.kind, "file": entry.file, "sha256": manifest.files[entry.file].sha256}
         if entry.labels:
@@ -113,6 +114,20 @@ def pack_card(where: str | Path | None = None) -> str:
         lines += [f"- {key}: {value}" for key, value in facts.items()]
         lines += [f"- {key}: {_shown(value)}" for key, value in entry.card.items()]
     return "\n".join(lines) + "\n"
+
+
+def _tables(manifest: Manifest) -> list[str]:
+    """Return the lines of the tables of roles and of training corpora."""
+    roles, licences = [], dict[str, str]()
+    for role, entry in manifest.roles.items():
+        roles.append(f"| `{role}` | {entry.kind} | {entry.file} | {entry.card.get('origin') or 'trained'} |")
+        # A table of words lists the names of its corpora alone.
+        listed = [{"corpus": one} if isinstance(one, str) else one for one in entry.card.get("data", ())]
+        licences = {one["corpus"]: "" for one in listed} | licences
+        licences |= {one["corpus"]: one["licence"] for one in listed if "licence" in one}
+    corpora = [f"| {corpus} | {licence or 'not stated'} |" for corpus, licence in sorted(licences.items())]
+    head = ["", "| role | kind | file | origin |", "| --- | --- | --- | --- |"]
+    return [*head, *roles, "", "| training corpus | licence |", "| --- | --- |", *corpora]
 
 
 def _shown(value: Any) -> str:

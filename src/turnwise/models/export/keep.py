@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.manifest import MANIFEST, read_checked, read_manifest
+from turnwise.models.manifest import MANIFEST
+from turnwise.models.pack import Pack
 
 # The keys of a role's entry that name files.
 FILES = ("file", "tokenizer", "words", "weights")
@@ -16,13 +17,13 @@ FILES = ("file", "tokenizer", "words", "weights")
 
 def keep_roles(pack: Path, out: Path, filled: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Copy what the roles of a pack need that are not filled yet; returns their entries for the manifest."""
-    files = read_manifest(pack).files
+    opened = Pack(pack)
     roles: dict[str, dict[str, Any]] = json.loads((pack / MANIFEST).read_text(encoding="utf-8"))["roles"]
     kept = {name: dict(entry) for name, entry in roles.items() if name not in filled}
     for entry in kept.values():
         for key in FILES:
             if entry.get(key):
-                content = read_checked(pack, entry[key], files[entry[key]])
+                content = opened.read(entry[key])
                 entry[key] = _written(content, entry[key], out, renamed=key == "tokenizer")
     return kept
 
