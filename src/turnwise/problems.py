@@ -61,6 +61,31 @@ TEXTS: dict[str, str] = {
     "system.joined": "{first} and {second} are counted as one system, {system}, by their names; give rows a system",
     "dialogue.joined": "counted into a dialogue of an earlier file with the same id, system and first words "
     "({rows}, the first here); give dialogues of their own other ids",
+    # Why a score is missing, or what it leaves out.
+    "score.no_context": "no context",
+    "score.no_facts": "no facts",
+    "score.no_group": "no group",
+    "score.no_references": "no references",
+    "score.blank_response": "the response is blank",
+    "score.no_earlier_turn": "no earlier turn of the same speaker",
+    "score.no_tokens": "no token to judge",
+    "score.no_words": "no words",
+    "score.few_words": "fewer than {n} words",
+    "score.no_reference_words": "no words in the references",
+    "score.no_vectors": "no word of the {whose} has a vector",
+    "score.no_cutoff": "the low quantile is 0, so there is nothing to normalise by",
+    "score.average_counted": "no facts: an average {part} was counted",
+    "score.unreferenced_alone": "no references, so its unreferenced part alone",
+    "score.part_unscored": "{why} ({part})",
+    "score.parts_unscored": "{all}",
+    "score.not_asked": "not what this was asked for",
+    "score.judged_together": "{metric} judges many responses together; use evaluate",
+    "score.metric_failed": "{error} in the metric ({text})",
+    "score.not_finite": "the metric gave {value}, which is no number",
+    # Why a system or a group has no value.
+    "value.few_responses": "one response has no spread; give at least two",
+    "value.few_vectors": "{n} vectors are fewer than the {clusters} clusters",
+    "value.single_replies": "no group has two replies",
 }
 
 

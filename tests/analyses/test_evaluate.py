@@ -95,7 +95,7 @@ def test_one_example_through_load_metric() -> None:
     assert metric.score(response="hello", references=["hello"]).value == 1.0
     assert metric.score(response="hello", references="hello").value == 1.0, "one string is a list of one"
     missing = metric.score(response="hello")
-    assert (missing.value, missing.note) == (None, "no references")
+    assert (missing.value, missing.note.code) == (None, "score.no_references")
     assert missing.explanation == "no score: no references"
     with pytest.raises(tw.TurnwiseError, match="response"):
         metric.score(response=5, references=["hello"])  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_what_is_no_name_of_a_metric_is_refused() -> None:
 def test_a_blank_response_has_nothing_that_a_model_could_judge(blank: str) -> None:
     for name in ("vup", "maude", "usr", "fluency", "bertscore"):
         score = tw.load_metric(name).score(response=blank, context=["hi"], references=["hello"])
-        assert (score.value, score.note) == (None, "the response is blank")
+        assert (score.value, score.note.code) == (None, "score.blank_response")
     assert tw.load_metric("f1").score(response=blank, references=["hello"]).value == 0
 
 

@@ -202,8 +202,8 @@ def test_each_number_is_the_best_over_the_references(toy: Toy) -> None:
 
 def test_nothing_to_judge(toy: Toy) -> None:
     assert toy.score("bertscore", Example("", references=("tea",))).value == 0.0
-    assert toy.score("bertscore", Example("tea", references=(" ", ""))).note == "no words in the references"
-    assert toy.score("bertscore", Example("tea")).note == "no references"
+    assert toy.score("bertscore", Example("tea", references=(" ", ""))).note.code == "score.no_reference_words"
+    assert toy.score("bertscore", Example("tea")).note.code == "score.no_references"
     assert toy.score("bertscore", Example("tea", references=("", "tea"))).value == pytest.approx(1.0)
 
 

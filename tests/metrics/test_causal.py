@@ -17,7 +17,7 @@ import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
-from turnwise.metrics.causal import AWAITS_BATCH, above_cutoff, reduced
+from turnwise.metrics.causal import above_cutoff, reduced
 from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.protocols import Continuation
@@ -39,7 +39,7 @@ def test_oracle_of_the_percentile() -> None:
 
 
 def test_the_metric_normalises_as_the_oracle_does() -> None:
-    scores = [Score(None, {"raw": raw}, AWAITS_BATCH) for raw in RAW]
+    scores = [Score(None, {"raw": raw}, evidence=raw) for raw in RAW]
     unread = Score(None, note="no context")
     settled = load_metric("coherence:released").settle([*scores, unread])
     assert [score.value for score in settled] == pytest.approx([*above_cutoff(RAW, -168.0), None])
@@ -63,9 +63,9 @@ def test_reductions_are_numpys(log_probs: list[float]) -> None:
 def test_a_cutoff_of_nothing_is_said() -> None:
     with pytest.raises(ValueError, match="cutoff of 0"):
         above_cutoff([-1.0], 0)
-    (score,) = load_metric("fluency:paper").settle([Score(None, {"raw": 0.0}, AWAITS_BATCH)])
+    (score,) = load_metric("fluency:paper").settle([Score(None, {"raw": 0.0}, evidence=0.0)])
     assert score.value is None
-    assert "low quantile is 0" in str(score.note)
+    assert score.note.code == "score.no_cutoff"
 
 
 # --- the requests ---------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ def test_released_coherence_is_the_difference_of_two_likelihoods(toy: Toy) -> No
 
 
 def test_what_cannot_be_judged_has_a_reason(toy: Toy) -> None:
-    assert toy.score("coherence", Example("Hi!")).note == "no context"
-    assert toy.score("fluency", Example("")).note == "no token to judge"
-    assert toy.score("fluency:released", Example("a")).note == "no token to judge"
+    assert toy.score("coherence", Example("Hi!")).note.code == "score.no_context"
+    assert toy.score("fluency", Example("")).note.code == "score.no_tokens"
+    assert toy.score("fluency:released", Example("a")).note.code == "score.no_tokens"
     assert toy.score("fluency", Example("a")).value is not None
 
 

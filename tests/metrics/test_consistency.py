@@ -117,16 +117,16 @@ def test_the_score_and_its_pairs(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "note"),
+    ("example", "code"),
     [
-        (Example("Hi!"), "no context"),
-        (Example("Hi!", ("Hello!",)), "no earlier turn of the same speaker"),
-        (Example("Hi!", ("A?", "B."), speakers=("A", "B", "C")), "no earlier turn of the same speaker"),
+        (Example("Hi!"), "score.no_context"),
+        (Example("Hi!", ("Hello!",)), "score.no_earlier_turn"),
+        (Example("Hi!", ("A?", "B."), speakers=("A", "B", "C")), "score.no_earlier_turn"),
     ],
 )
-def test_nothing_to_contradict_is_no_score_and_a_reason(example: Example, note: str, toy: Toy) -> None:
+def test_nothing_to_contradict_is_no_score_and_a_reason(example: Example, code: str, toy: Toy) -> None:
     score = toy.score("consistency", example)
-    assert (score.value, score.note) == (None, note)
+    assert (score.value, score.note.code) == (None, code)
     assert toy.asked == []
 
 

@@ -120,7 +120,7 @@ def test_one_reply_is_no_group() -> None:
     assert [entry["scores"]["diversity"] for entry in result.to_dict()["groups"]] == [None, pytest.approx(math.log(2))]
     assert [value.n for value in result.system_values] == [1]
     alone = tw.evaluate(rows(a=["yes sir"]), "diversity").system_values[0]
-    assert (alone.value, alone.note) == (None, "no group has two replies")
+    assert (alone.value, alone.note.code) == (None, "value.single_replies")
 
 
 def test_wrong_options() -> None:

@@ -160,10 +160,10 @@ def test_edges(name: str, toy_file: Path) -> None:
     request = f"{name}[vectors={toy_file}]"
     assert score(request, "", "a").value == 0.0
     assert score(request, "a", "", "a").value == pytest.approx(1.0)
-    assert score(request, "a", "").note == "no words in the references"
-    assert score(request, "a").note == "no references"
-    assert score(request, "unknown", "a").note == "no word of the response has a vector"
-    assert score(request, "a", "unknown").note == "no word of the references has a vector"
+    assert score(request, "a", "").note.code == "score.no_reference_words"
+    assert score(request, "a").note.code == "score.no_references"
+    assert score(request, "unknown", "a").note.code == "score.no_vectors"
+    assert score(request, "a", "unknown").note.code == "score.no_vectors"
     assert score(f"{name}[vectors={toy_file},oov=zero]", "unknown", "a").value == 0.0
 
 

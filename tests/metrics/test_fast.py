@@ -41,7 +41,7 @@ def test_the_fast_score_is_made_of_the_fast_likelihoods(toy: Toy) -> None:
 
 def test_nothing_to_judge_is_a_note(toy: Toy) -> None:
     score = toy.score("mlm-nce[fast=true]", Example(""))
-    assert (score.value, score.note) == (None, "no token to judge")
+    assert (score.value, score.note.code) == (None, "score.no_tokens")
 
 
 def test_both_forms_have_signatures_of_their_own() -> None:

@@ -17,11 +17,12 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.metrics.ruber import ALONE, AWAITS_BATCH, blended, scaled
+from turnwise.metrics.ruber import blended, scaled
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.heads import write_head
 from turnwise.models.pack import Pack
 from turnwise.models.protocols import Embed, Lookup, Weights
+from turnwise.problems import Problem
 
 PAGES = Path(__file__).parents[2] / "docs" / "metrics"
 NAMES = ("ruber", "bert-ruber", "pone", "infersent", "bert-nli", "skip-thought")
@@ -167,9 +168,9 @@ def test_released_scales_over_the_batch_and_takes_the_minimum(name: str, judged:
     said = ("yes i play the piano", "no", "we like tea", "very much")
     examples = [Example(text, EXAMPLE.context, references=EXAMPLE.references) for text in said]
     scores = [row[f"{name}:released"] for row in judged.judge(f"{name}:released", *examples)]
-    assert {score.note for score in scores} == {AWAITS_BATCH}
-    settled = metric.settle([*scores, Score(None, note="no references")])
-    assert settled[-1].note == "no references"
+    assert all(score.value is None and score.note is None for score in scores)
+    settled = metric.settle([*scores, Score(None, note=Problem.of("score.no_references"))])
+    assert settled[-1].note.code == "score.no_references"
     raw = np.array([[score.parts["referenced"], score.parts["unreferenced"]] for score in scores])
     expected = ((raw - raw.min(axis=0)) / np.ptp(raw, axis=0)).min(axis=1)
     assert [score.value for score in settled[:-1]] == pytest.approx(expected.tolist())
@@ -179,10 +180,10 @@ def test_released_scales_over_the_batch_and_takes_the_minimum(name: str, judged:
 def test_without_references_the_recommended_form_says_what_it_is(name: str, judged: Toy) -> None:
     bare = Example(EXAMPLE.response, EXAMPLE.context)
     score = judged.score(name, bare)
-    assert (score.value, score.note) == (pytest.approx(score.parts["unreferenced"]), ALONE)
+    assert (score.value, score.note.code) == (pytest.approx(score.parts["unreferenced"]), "score.unreferenced_alone")
     assert judged.score(f"{name}[blend=unreferenced]", bare).note is None
-    assert judged.score(f"{name}:released", bare).note == "no references"
-    assert judged.score(f"{name}[blend=referenced]", bare).note == "no references"
+    assert judged.score(f"{name}:released", bare).note.code == "score.no_references"
+    assert judged.score(f"{name}[blend=referenced]", bare).note.code == "score.no_references"
 
 
 def test_words_without_vectors_do_no_harm(judged: Toy) -> None:

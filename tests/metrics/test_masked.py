@@ -80,4 +80,4 @@ def test_what_each_word_cost_is_in_the_report_and_not_in_the_document(toy: Toy, 
 
 
 def test_nothing_to_judge_is_a_note() -> None:
-    assert likelihood_score(TokenScores((), ()), "mean").note == "no token to judge"
+    assert likelihood_score(TokenScores((), ()), "mean").note.code == "score.no_tokens"

@@ -41,7 +41,7 @@ def test_the_score_is_the_chance_that_it_comes_next_and_a_context_is_needed() ->
         lambda requests: {key: {"other": 0.25, "next": 0.75} for key in requests},
     )
     assert scores[0]["it"].value == 0.75
-    assert (scores[1]["it"].value, scores[1]["it"].note) == (None, "no context")
+    assert (scores[1]["it"].value, scores[1]["it"].note.code) == (None, "score.no_context")
 
 
 def test_it_is_among_the_usual_metrics_where_a_pack_has_it() -> None:

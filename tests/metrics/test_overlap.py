@@ -183,9 +183,9 @@ def test_edges(name: str) -> None:
     for request in (name, f"{name}:released"):
         assert value(request, response="", references=["a b"]) == 0.0
         blank = load_metric(request).score(response="a b", references=["", ""])
-        assert (blank.value, blank.note) == (None, "no words in the references")
+        assert (blank.value, blank.note.code) == (None, "score.no_reference_words")
         missing = load_metric(request).score(response="a b")
-        assert (missing.value, missing.note) == (None, "no references")
+        assert (missing.value, missing.note.code) == (None, "score.no_references")
     assert value(name, response="a b", references=["", "a b"]) == pytest.approx(1.0)
 
 

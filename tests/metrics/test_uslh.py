@@ -210,7 +210,7 @@ def test_paper_mode_is_min_max_over_the_run(toy: Toy) -> None:
     raw = np.array([score.parts["mlm-likelihood"] for score in judged[:3]])
     normal = [score.parts["mlm-likelihood normalised"] for score in settled[:3]]
     assert normal == pytest.approx((raw - raw.min()) / np.ptp(raw))
-    assert settled[3].note == "no context"
+    assert settled[3].note.code == "score.no_context"
 
 
 def test_signatures_show_modes_and_options() -> None:

@@ -128,11 +128,11 @@ def test_the_best_fact_is_the_best_of_all(toy: Toy) -> None:
 def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> None:
     example = Example("yes", ("do you play ?",), facts=facts)
     scores = toy.judge([*GROUP, "usr[missing=none]"], example)[0]
-    assert (scores["usr-dr-f"].value, scores["usr-dr-f"].note) == (None, "no facts")
+    assert (scores["usr-dr-f"].value, scores["usr-dr-f"].note.code) == (None, "score.no_facts")
     assert scores["usr-dr-c"].value is not None
-    assert scores["usr"].note == "no facts: an average usr-dr-f was counted"
+    assert str(scores["usr"].note) == "no facts: an average usr-dr-f was counted"
     assert "Uses Knowledge contribution" not in scores["usr"].parts
-    assert (scores["usr[missing=none]"].value, scores["usr[missing=none]"].note) == (None, "no facts")
+    assert (scores["usr[missing=none]"].value, scores["usr[missing=none]"].note.code) == (None, "score.no_facts")
     published = f"usr[feeds={PUBLISHED_FEEDS},weights={PUBLISHED_WEIGHTS},constants=published]"
     average = usr_score(scores["usr-mlm"].value, scores["usr-dr-c"].value, 0.8472124995904354)
     assert toy.score(published, example).value == pytest.approx(average.item())
@@ -141,7 +141,7 @@ def test_without_a_fact_there_is_a_note(toy: Toy, facts: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("context", [(), ("",), (" ", "\u200b")])
 def test_without_a_context_there_is_a_note(toy: Toy, context: tuple[str, ...]) -> None:
     scores = toy.judge(GROUP, Example("yes", context, facts=("i play",)))[0]
-    assert [scores[name].note for name in GROUP] == ["no context", "no context", "no context", None]
+    assert [note and note.code for name in GROUP for note in [scores[name].note]] == [*["score.no_context"] * 3, None]
 
 
 def test_a_pack_without_the_model_says_so(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_batch_z_scores(toy: Toy) -> None:
 def test_paper_mode_awaits_the_batch_and_weighs_likelihood_upwards(toy: Toy) -> None:
     metric = load_metric("usr:paper")
     judged = [scores["usr:paper"] for scores in toy.judge("usr:paper", EXAMPLE, OTHER)]
-    assert "all responses" in judged[0].note
+    assert (judged[0].value, judged[0].note) == (None, None)
     likelihood, first, second = "usr-mlm:paper[sign=1]", *metric.settle(judged)
     higher = max(first, second, key=lambda score: score.parts[likelihood])
     assert higher.parts["Natural contribution"] == pytest.approx(0.4035348605308456)

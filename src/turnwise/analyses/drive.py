@@ -221,7 +221,7 @@ def _together(results: Sequence[Result], *, seed: int) -> Result | None:
             known = judged[item.row.id].scores if item.row.id in judged else {}
             judged[item.row.id] = Judged(item.row, {**known, **item.scores})
     whole = [
-        Judged(item.row, {key: item.scores.get(key, Score(None, note="not what this was asked for")) for key in merged})
+        Judged(item.row, {key: item.scores.get(key, Score(None, note=Problem.of("score.not_asked"))) for key in merged})
         for item in judged.values()
     ]
     summary = Summary(merged)

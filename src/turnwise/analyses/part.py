@@ -106,7 +106,7 @@ class Part:
         """The result of the rows so far."""
         values = self.summary.system_values(seed=seed, intervals=intervals)
         problems = self.problems.all()
-        problems += [Problem.of("value.missing", v.system, note=v.note, metric=v.metric) for v in values if v.note]
+        problems += [Problem.of("value.missing", v.system, note=str(v.note), metric=v.metric) for v in values if v.note]
         problems += [Problem.of("other", text=text) for text in calibration_mismatches(self.metrics, self.models)]
         left_out = self.rows - len(self.judged)
         left_out_bad = self.bad - sum(item.row.example is None for item in self.judged)

@@ -35,7 +35,7 @@ class Problems:
 
     strict: bool = False
     bad: list[tuple[int, Problem]] = field(default_factory=list)
-    unmet: dict[tuple[str, str], Unmet] = field(default_factory=dict)
+    unmet: dict[tuple[str, Problem], Unmet] = field(default_factory=dict)
     rows: int = 0
     more: int = 0
     # The first file of each system, and another one that is counted in because it bears the same name.
@@ -98,11 +98,11 @@ class Problems:
 
     def all(self) -> list[Problem]:
         """Return all problems: bad rows first, then one per metric and reason."""
-        by_place: dict[tuple[str, str, int], list[str]] = {}
+        by_place: dict[tuple[Problem, str, int], list[str]] = {}
         for (key, note), one in sorted(self.unmet.items(), key=lambda item: item[1].number):
             by_place.setdefault((note, one.place, one.count), []).append(key)
         unmet = [
-            Problem.of("score.missing", place, note=note, metrics=", ".join(keys), count=count, rows=self.rows)
+            Problem.of("score.missing", place, note=str(note), metrics=", ".join(keys), count=count, rows=self.rows)
             for (note, place, count), keys in by_place.items()
         ]
         joined = [

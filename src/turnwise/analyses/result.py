@@ -144,7 +144,7 @@ class Result:
 
 
 def _system_record(value: SystemValue) -> dict[str, Any]:
-    more = {"parts": dict(value.parts), "curve": value.curve, "note": value.note}
+    more = {"parts": dict(value.parts), "curve": value.curve, "note": value.note and str(value.note)}
     return {
         "value": value.value,
         "low": value.low,

@@ -13,6 +13,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
 from turnwise.models.protocols import Answer, Request
 from turnwise.models.text_model import MissingLayer
+from turnwise.problems import Problem
 
 # All requests of a window are answered together: enough rows to fill batches of equal length, few enough for memory.
 WINDOW = 2048
@@ -80,9 +81,13 @@ def _judged(metric: Metric, example: Example, answers: Sequence[Answer]) -> Scor
     except Exception as problem:
         if isinstance(problem, TurnwiseError) or type(metric).__module__.partition(".")[0] == "turnwise":
             raise
-        return Score(None, note=f"{type(problem).__name__} in the metric ({problem})")
+        return Score(None, note=Problem.of("score.metric_failed", error=type(problem).__name__, text=str(problem)))
+    note: object = score.note
+    if isinstance(note, str):
+        # Metrics from outside may give plain text.
+        score = replace(score, note=Problem.of("other", text=note))
     if score.value is not None and not math.isfinite(score.value):
-        return replace(score, value=None, note=f"the metric gave {score.value}, which is no number")
+        return replace(score, value=None, note=Problem.of("score.not_finite", value=score.value))
     return score
 
 

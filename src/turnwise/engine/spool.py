@@ -33,7 +33,7 @@ def turn_record(judged: Judged, of_turns: Sequence[str]) -> dict[str, Any]:
         "dialogue_id": example.dialogue_id if example else None,
         "group": example.group if example else None,
         "scores": {key: judged.scores[key].value if example else None for key in of_turns},
-        "notes": {key: score.note for key, score in judged.scores.items() if score.note and key in of_turns},
+        "notes": {key: str(score.note) for key, score in judged.scores.items() if score.note and key in of_turns},
         "error": str(row.error) if row.error else None,
     }
 

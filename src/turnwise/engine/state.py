@@ -58,9 +58,9 @@ def _kinds() -> dict[str, type[Any]]:
     return {
         "Example": Example,
         "Row": Row,
-        "Problem": Problem,
         "Judged": Judged,
         "Score": Score,
+        "Problem": Problem,
         "Evidence": Evidence,
         "GroupTotal": GroupTotal,
         "ClusterTotals": ClusterTotals,

@@ -14,6 +14,7 @@ from turnwise.engine.groups import GroupTotal, add_to_group, group_mean, merge_g
 from turnwise.engine.local import Judged, cluster_key
 from turnwise.engine.totals import ClusterTotals, MeansByName
 from turnwise.metrics.base import Metric
+from turnwise.problems import Problem
 from turnwise.stats.bootstrap import Interval
 from turnwise.stats.subsets import draws_of, jackknife_interval, resampled_interval, units_of
 
@@ -34,7 +35,7 @@ class SystemValue:
     higher_is_better: bool | None
     parts: Mapping[str, float] = field(default_factory=dict)
     curve: tuple[tuple[float, float], ...] = ()
-    note: str | None = None
+    note: Problem | None = None
 
     @property
     def made_of(self) -> str:
@@ -220,7 +221,7 @@ class Summary:
         totals = (of[key] for (_, name), of in self.groups_in_order() if name == system and key in of)
         value, interval, n = group_mean(totals, seed=seed)
         low, high = (None, None) if interval is None else _within(metric.range, interval)
-        note = "no group has two replies" if value is None else None
+        note = Problem.of("value.single_replies") if value is None else None
         return SystemValue(system, key, value, low, high, n, metric.higher_is_better, note=note)
 
     def _whole_value(self, system: str, key: str, seed: int) -> SystemValue:

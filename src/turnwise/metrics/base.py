@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 from turnwise.dialogue import Example, is_blank
 from turnwise.errors import TurnwiseError
 from turnwise.models.protocols import Request
+from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 
 Mode = Literal["recommended", "paper", "released"]
@@ -24,20 +25,19 @@ Level = Literal["turn", "group", "system"]
 Need = Literal["context", "references", "facts", "group"]
 
 K = TypeVar("K", bound=str)
-BLANK = "the response is blank"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A judgement. `value` is None where there is nothing to judge; `note` then says why.
+    """Hold a judgement. `value` is None if there is nothing to judge; `note` then says why.
 
-    `tokens` are the tokens that a language model judged, each with its surprisal in nats: which words cost what.
-    `evidence` is what the turn adds to its system's value, where a metric judges whole systems only.
+    `tokens` are the tokens that a language model judged, each with its surprisal in nats.
+    `evidence` is what the turn adds to a value that is computed from many turns: of its group, system or run.
     """
 
     value: float | None
     parts: Mapping[str, float] = field(default_factory=dict)
-    note: str | None = None
+    note: Problem | None = None
     tokens: tuple[tuple[str, float], ...] = ()
     evidence: Any = None
 
@@ -65,7 +65,7 @@ class Measured:
     parts: Mapping[str, float] = field(default_factory=dict)
     curve: tuple[tuple[float, float], ...] = ()
     resampled: tuple[float, ...] = ()
-    note: str | None = None
+    note: Problem | None = None
 
 
 class Statistic(Protocol):
@@ -109,11 +109,11 @@ class Metric(ABC):
 
     @property
     def waits(self) -> bool:
-        """Whether it has no score before it has seen the whole run."""
-        return type(self).settle is not Metric.settle and "batch" in self.options().values()
+        """Return whether it has no score before the whole run is judged."""
+        return False
 
     def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """The scores of a whole run, once all of it is judged: for metrics that compare a response with the rest."""
+        """Return the final scores of a whole run, given what `judge` returned."""
         return list(scores)
 
     @property
@@ -148,13 +148,13 @@ class Metric(ABC):
         fixed = {"name", "mode", *preset_of(self.name)}
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in fixed}
 
-    def unmet_need(self, example: Example) -> str | None:
-        """Why this example cannot be judged, in a few words, or None."""
+    def unmet_need(self, example: Example) -> Problem | None:
+        """Return why this example cannot be judged, or None."""
         for need in sorted(self.needs):
             given = getattr(example, need)
             # Turns without a word are no context: a classifier would take the response for an opening, and like it.
             if not given or (need == "context" and all(map(is_blank, given))):
-                return f"no {need}"
+                return Problem.of(f"score.no_{need}")
         return None
 
     def score(
@@ -188,12 +188,47 @@ class Metric(ABC):
             session.labels({self.name: self})  # says what the models lack
             # Files with blank responses are refused. Metrics of words count none; vectors are looked up word by word.
             if self.roles - {"vectors"} and is_blank(example.response):
-                return Score(None, note=BLANK)
+                return Score(None, note=Problem.of("score.blank_response"))
             score = judge_examples([example], {self.name: self}, session.answer)[0][self.name]
         if score.value is None and score.note is None:
             # One turn has a share in such a value, and none of its own.
-            return Score(None, note=f"{self.name} judges many responses together; use evaluate")
+            return Score(None, note=Problem.of("score.judged_together", metric=self.name))
         return score
+
+
+class RunMetric(Metric):
+    """Judge each response in relation to all responses of the run, or to stored numbers in their place.
+
+    `raw` gives a score without a value, whose `evidence` goes into `fit`; a score without evidence is final.
+    """
+
+    @abstractmethod
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        """Return what one example adds to the run, or a note on why it adds nothing."""
+
+    @abstractmethod
+    def fit(self, evidence: Sequence[Any]) -> Any:
+        """Return what `finish` needs, from the evidence of all turns."""
+
+    @abstractmethod
+    def finish(self, raw: Score, fitted: Any) -> Score:
+        """Return the score of one turn."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> Any:
+        """Return what stands for `fit` if the metric does not wait for the run."""
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        raw = self.raw(example, answers)
+        return raw if self.waits or raw.evidence is None else self.finish(raw, self.stored)
+
+    def settle(self, scores: Sequence[Score]) -> list[Score]:
+        evidence = [score.evidence for score in scores if score.evidence is not None]
+        if not self.waits or not evidence:
+            return list(scores)
+        fitted = self.fit(evidence)
+        return [score if score.evidence is None else self.finish(score, fitted) for score in scores]
 
 
 def _texts(given: str | Sequence[str], field: str) -> tuple[str, ...]:

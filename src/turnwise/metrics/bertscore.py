@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, RunMetric, Score
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.normalise import BATCH, numbers
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
@@ -24,9 +24,10 @@ from turnwise.metrics.registry import register
 from turnwise.models.protocols import Embed, Pieces, Request
 
 Floats = npt.NDArray[np.float64]
+# The weight of each token, and that of a token which no reference has.
+Weighting = tuple[dict[str, float], float]
 # Layers are counted from 0, the embeddings.
 ROBERTA_LARGE: Mapping[str, object] = {"encoder": "encoder-roberta-large", "layer": 17}
-AWAITS_BATCH = "its tokens are weighted by all references together"
 
 
 class Triple(NamedTuple):
@@ -45,13 +46,6 @@ class Match:
     reference: tuple[str, ...]
     found: Floats
     covered: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Unweighted(Score):
-    """A score that waits for the weights of its tokens."""
-
-    matches: tuple[Match, ...] = ()
 
 
 def match(response: Pieces, reference: Pieces) -> Match:
@@ -86,7 +80,7 @@ def _mean(values: Floats, tokens: Iterable[str], weights: Mapping[str, float], u
     return float(values @ shares / total) if total else 0.0
 
 
-def inverse_frequencies(references: Sequence[Iterable[str]]) -> tuple[dict[str, float], float]:
+def inverse_frequencies(references: Sequence[Iterable[str]]) -> Weighting:
     """The weight of each token, by the share of references that have it, and that of a token which none has.
 
     >>> weights, unseen = inverse_frequencies([["i", "like", "tea"], ["i", "know"]])
@@ -100,7 +94,7 @@ def inverse_frequencies(references: Sequence[Iterable[str]]) -> tuple[dict[str, 
 
 @register({"bertscore": {}})
 @dataclass(frozen=True, kw_only=True)
-class BertScore(Metric):
+class BertScore(RunMetric):
     """On the role `encoder`, or another one. With several references each of the three numbers is its best.
 
     `baseline` is what unrelated texts get: precision, recall and F1, or a file of the `bert-score` package with a
@@ -157,27 +151,25 @@ class BertScore(Metric):
         texts = (f" {text.strip()}" for text in (example.response, *example.references))
         return [Embed(text, pooling="pieces", layer=self.layer, role=self.encoder) for text in texts]
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+    @property
+    def waits(self) -> bool:
+        return self.idf == BATCH
+
+    @property
+    def stored(self) -> Weighting:
+        return {}, 1.0
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         response, *references = answers
-        matches = tuple(match(response, reference) for reference in references if not all(reference.added))
-        if not matches:
-            return NO_REFERENCE_WORDS
-        if self.idf == BATCH:
-            return Unweighted(None, note=AWAITS_BATCH, matches=matches)
-        return self._score([weigh(found) for found in matches])
+        matches = [match(response, reference) for reference in references if not all(reference.added)]
+        return Score(None, evidence=matches) if matches else NO_REFERENCE_WORDS
 
-    def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """With `idf=batch`: the scores with tokens weighted by how few of the references of this run have them."""
-        waiting = [score for score in scores if isinstance(score, Unweighted)]
-        weights, unseen = inverse_frequencies([found.reference for score in waiting for found in score.matches])
-        return [
-            self._score([weigh(found, weights, unseen) for found in score.matches])
-            if isinstance(score, Unweighted)
-            else score
-            for score in scores
-        ]
+    def fit(self, evidence: Sequence[Sequence[Match]]) -> Weighting:
+        """Weigh tokens by how few of the references of this run have them."""
+        return inverse_frequencies([found.reference for matches in evidence for found in matches])
 
-    def _score(self, found: Sequence[Triple]) -> Score:
+    def finish(self, raw: Score, fitted: Weighting) -> Score:
+        found = [weigh(each, *fitted) for each in raw.evidence]
         best = (max(column) for column in zip(*found, strict=True))
         parts = {
             name: (value - floor) / (1 - floor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Score
+from turnwise.metrics.base import Mode, RunMetric, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants
 from turnwise.metrics.registry import plain_form
 from turnwise.models.protocols import TokenScores
+from turnwise.problems import Problem
 
 Reduction = Literal["mean", "sum", "median", "min"]
 
@@ -25,8 +25,6 @@ CITE = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Doma
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 # Neither a stored set nor the batch: the log-likelihood as it is.
 RAW = "none"
-AWAITS_BATCH = "it is normalised over all responses together"
-NO_CUTOFF = "the low quantile is 0, so there is nothing to normalise by"
 
 _REDUCE: Mapping[Reduction, Callable[[NDArray[np.float64]], Any]] = {
     "mean": np.mean,
@@ -59,7 +57,7 @@ def above_cutoff(raw: ArrayLike, cutoff: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalMetric(Metric):
+class CausalMetric(RunMetric):
     """The log-likelihood of a response's tokens, reduced to one number, and normalised where asked.
 
     `constants` says whose low quantile becomes 0: nobody's (`none`), that of the responses which are judged
@@ -110,29 +108,30 @@ class CausalMetric(Metric):
         """The constants as they were when first read: a signature names those that made the scores."""
         return load_constants(self.constants)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+    @property
+    def waits(self) -> bool:
+        return self.constants == BATCH
+
+    @property
+    def stored(self) -> float | None:
+        return self.cutoff
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         answer: TokenScores = answers[0]
         if not answer.tokens:
             return Score(None, note=NOTHING_TO_JUDGE)
         raw = reduced(answer.log_probs, self.reduction)
         parts = {"raw": raw, "tokens": float(len(answer.tokens)), "log-likelihood": sum(answer.log_probs)}
-        unsettled = Score(None, parts, AWAITS_BATCH, surprisals(answer))
-        if self.constants == BATCH:
-            return unsettled
-        if self.cutoff is not None:
-            return self._normalised(unsettled, self.cutoff)
-        return Score(raw, parts, tokens=unsettled.tokens)
+        return Score(None, parts, tokens=surprisals(answer), evidence=raw)
 
-    def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """With `constants=batch`: the scores above the low quantile of this run."""
-        ready = [score for score in scores if score.note == AWAITS_BATCH]
-        if not ready:
-            return list(scores)
-        cutoff = float(np.quantile([score.parts["raw"] for score in ready], self.quantile))
-        return [self._normalised(score, cutoff) if score.note == AWAITS_BATCH else score for score in scores]
+    def fit(self, evidence: Sequence[float]) -> float:
+        """Return the low quantile of this run."""
+        return float(np.quantile(evidence, self.quantile))
 
-    def _normalised(self, unsettled: Score, cutoff: float) -> Score:
-        if cutoff == 0:
-            return dataclasses.replace(unsettled, note=NO_CUTOFF)
-        value = float(above_cutoff(unsettled.parts["raw"], cutoff))
-        return Score(value, {**unsettled.parts, "cutoff": cutoff}, tokens=unsettled.tokens)
+    def finish(self, raw: Score, fitted: float | None) -> Score:
+        if fitted is None:
+            return Score(raw.evidence, raw.parts, tokens=raw.tokens)
+        if fitted == 0:
+            return Score(None, raw.parts, Problem.of("score.no_cutoff"), raw.tokens)
+        value = float(above_cutoff(raw.evidence, fitted))
+        return Score(value, {**raw.parts, "cutoff": fitted}, tokens=raw.tokens)

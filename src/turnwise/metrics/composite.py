@@ -11,6 +11,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.compositions import COMPOSITIONS
 from turnwise.models.protocols import Request
+from turnwise.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,10 @@ class CompositeMetric(Metric):
         parts = {part.name: part for part in self.parts}
         return {"composition": self.composition, "intercept": self.intercept, **parts}
 
-    def unmet_need(self, example: Example) -> str | None:
+    def unmet_need(self, example: Example) -> Problem | None:
         for part in self.parts:
             if (lacking := part.metric.unmet_need(example)) is not None:
-                return f"{lacking} ({part.name})"
+                return Problem.of("score.part_unscored", why=str(lacking), part=part.name)
         return None
 
     def requests(self, example: Example) -> Sequence[Request]:
@@ -120,7 +121,8 @@ class CompositeMetric(Metric):
         tokens = next((score.tokens for score in scores.values() if score.tokens), ())
         for name, score in scores.items():
             if score.value is None:
-                return Score(None, raw, f"{score.note or 'no score'} ({name})", tokens)
+                why = str(score.note or "no score")
+                return Score(None, raw, Problem.of("score.part_unscored", why=why, part=name), tokens)
         return replace(self.compose(list(raw.values())), tokens=tokens)
 
     @property

@@ -14,12 +14,13 @@ from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.causal import CITE, MODES
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Request, Window
+from turnwise.problems import Problem
 
 Aggregate = Literal["last", "mean", "max"]
 Direction = Literal["forward", "both"]
 
 CONTRADICTION = "contradiction"
-NO_EARLIER_TURN = "no earlier turn of the same speaker"
+NO_EARLIER_TURN = Problem.of("score.no_earlier_turn")
 # The authors' classifier read pairs of up to this many tokens.
 RELEASED_LENGTH = 128
 
@@ -93,7 +94,7 @@ class Consistency(Metric):
         # The class speaks for the recommended form; another scale ends elsewhere.
         object.__setattr__(self, "range", (0.0, self.scale))
 
-    def unmet_need(self, example: Example) -> str | None:
+    def unmet_need(self, example: Example) -> Problem | None:
         return super().unmet_need(example) or (None if own_turns(example) else NO_EARLIER_TURN)
 
     def _compared(self, example: Example) -> list[int]:

@@ -16,6 +16,7 @@ from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Lookup, Request
 from turnwise.models.vectors_file import open_vectors
+from turnwise.problems import Problem
 from turnwise.text.tokenise import Tokens, lower_words, plain_words, treebank_words, words
 
 Vectors = npt.NDArray[np.float64]
@@ -139,7 +140,7 @@ class VectorMetric(Metric):
         compared = [self.compare(hypothesis, reference) for reference in references if len(hypothesis) * len(reference)]
         if not compared:
             whose = "references" if len(hypothesis) else "response"
-            return Score(None, note=f"no word of the {whose} has a vector")
+            return Score(None, note=Problem.of("score.no_vectors", whose=whose))
         value, parts = max(compared, key=lambda pair: pair[0])
         known = float(1 - np.isnan(found[0]).any(axis=1).mean())
         return Score(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from turnwise.metrics.base import Measured, Mode
 from turnwise.metrics.distance import Distance, Sets
 from turnwise.metrics.registry import register
+from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 from turnwise.stats.frechet import frechet, frechet_by_counts
 from turnwise.stats.subsets import extrapolated
@@ -38,7 +39,7 @@ class FrechetBertDistance(Distance):
 
     def measure(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
         if len(evidence) < 2:
-            return Measured(None, note="one response has no spread; give at least two")
+            return Measured(None, note=Problem.of("value.few_responses"))
         sets = Sets.of(evidence, units)
         found = frechet(sets.said, sets.real, self.ddof)
         # What means and spreads add: together, the value.

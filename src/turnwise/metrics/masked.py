@@ -8,6 +8,7 @@ from typing import Literal
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import METRICS, option_types
 from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
+from turnwise.problems import Problem
 from turnwise.text.inputs import SEPARATOR
 from turnwise.text.tokenise import lower_words
 
@@ -18,7 +19,7 @@ Truncation = Literal["start", "end"]
 # A token of a text, or of both texts of a pair, and those of the template around them.
 SHORTEST, SHORTEST_PAIR = 3, 5
 
-NOTHING_TO_JUDGE = "no token to judge"
+NOTHING_TO_JUDGE = Problem.of("score.no_tokens")
 NO_FAST_PART = "option fast=true: none of its parts has a fast form; leave it out"
 
 

@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Literal
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.registry import register
+from turnwise.problems import Problem
 from turnwise.text.bleu import MAX_ORDER, BleuCounts, Smoothing, bleu, bleu_counts, nlg_eval_bleu
 from turnwise.text.ngrams import lcs_length
 from turnwise.text.tokenise import Tokens, lower_words
 
-NO_REFERENCE_WORDS = Score(None, note="no words in the references")
+NO_REFERENCE_WORDS = Score(None, note=Problem.of("score.no_reference_words"))
 
 
 @dataclass(frozen=True, kw_only=True)

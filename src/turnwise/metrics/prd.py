@@ -12,6 +12,7 @@ import numpy as np
 from turnwise.metrics.base import Measured, Mode
 from turnwise.metrics.distance import Distance, Sets
 from turnwise.metrics.registry import register
+from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 from turnwise.stats.kmeans import Flavour
 from turnwise.stats.prd import ANGLES, SMOOTHING, Curve, Grid, Order, clustered
@@ -56,7 +57,7 @@ class PrecisionRecallDistance(Distance):
         sets = Sets.of(evidence, units)
         fewest = min(len(sets.said), len(sets.real))
         if fewest < self.clusters:
-            return Measured(None, note=f"{fewest} vectors are fewer than the {self.clusters} clusters")
+            return Measured(None, note=Problem.of("value.few_vectors", n=fewest, clusters=self.clusters))
         found = clustered(sets.said, sets.real, self.clusters, self.runs, self.seed, self.kmeans, self.restarts)
         curve = found.curve(angles=self.angles, grid=self.grid)
         parts = {"F8": self._score(curve, 8.0), "F1/8": self._score(curve, 1 / 8), "references": float(len(sets.real))}

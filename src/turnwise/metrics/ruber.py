@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, RunMetric, Score
 from turnwise.metrics.embeddings import Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
@@ -26,13 +26,13 @@ from turnwise.models.heads_numpy import (
     sigmoid,
 )
 from turnwise.models.protocols import Embed, Lookup, Request, Weights
+from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words
 
 Blend = Literal["min", "max", "geometric", "arithmetic", "referenced", "unreferenced"]
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
-AWAITS_BATCH = "its parts are scaled over all responses together"
-ALONE = "no references, so its unreferenced part alone"
 PARTS = ("referenced", "unreferenced")
+Bounds = Mapping[str, tuple[float, float]]
 
 _BLENDS: Mapping[str, Callable[[float, float], float]] = {
     "min": min,
@@ -72,7 +72,7 @@ def pooled_words(vectors: Vectors) -> Vectors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blended(Metric):
+class Blended(RunMetric):
     """A referenced and an unreferenced part, each scaled to 0..1, in one number.
 
     `scale` says by what: bounds that were measured when the models were trained, or the least and the largest value
@@ -98,31 +98,37 @@ class Blended(Metric):
     def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
         """The parts that this example has, as they are, and the weights with their stored bounds."""
 
-    def unmet_need(self, example: Example) -> str | None:
+    def unmet_need(self, example: Example) -> Problem | None:
         optional = self.blend == "unreferenced" or (self.mode == "recommended" and self.blend != "referenced")
         lacking = super().unmet_need(example)
-        return lacking or (None if example.references or optional else "no references")
+        return lacking or (None if example.references or optional else Problem.of("score.no_references"))
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+    @property
+    def waits(self) -> bool:
+        return self.scale == "batch"
+
+    @property
+    def stored(self) -> None:
+        """Bounds come with the weights, in each answer."""
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         raw, weights = self.parts(example, answers)
-        if self.scale == "batch":
-            return Score(None, raw, AWAITS_BATCH)
-        bounds = {"unreferenced": (0.0, 1.0), "referenced": tuple(map(float, weights["bounds"]))}
-        return self._blended(raw, bounds)
+        low, high = map(float, weights["bounds"])
+        return Score(None, raw, evidence=(raw, {"unreferenced": (0.0, 1.0), "referenced": (low, high)}))
 
-    def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """With `scale=batch`: between the least and the largest value of each part in this run."""
-        ready = [score for score in scores if score.note == AWAITS_BATCH]
-        found = {part: [score.parts[part] for score in ready if part in score.parts] for part in PARTS}
-        bounds = {part: (min(values), max(values)) for part, values in found.items() if values}
-        return [self._blended(score.parts, bounds) if score.note == AWAITS_BATCH else score for score in scores]
+    def fit(self, evidence: Sequence[Any]) -> Bounds:
+        """Return the least and the largest value of each part in this run."""
+        found = {part: [raw[part] for raw, _ in evidence if part in raw] for part in PARTS}
+        return {part: (min(values), max(values)) for part, values in found.items() if values}
 
-    def _blended(self, raw: Mapping[str, float], bounds: Mapping[str, tuple[float, ...]]) -> Score:
-        normal = {part: scaled(value, *bounds[part][:2]) for part, value in raw.items()}
-        parts = {**raw, **{f"{part}, scaled": value for part, value in normal.items()}}
-        if "referenced" not in raw:
-            alone = normal["unreferenced"]
-            return Score(alone, parts, note=None if self.blend == "unreferenced" else ALONE)
+    def finish(self, raw: Score, fitted: Bounds | None) -> Score:
+        found, stored = raw.evidence
+        bounds = stored if fitted is None else fitted
+        normal = {part: scaled(value, *bounds[part]) for part, value in found.items()}
+        parts = {**found, **{f"{part}, scaled": value for part, value in normal.items()}}
+        if "referenced" not in found:
+            note = None if self.blend == "unreferenced" else Problem.of("score.unreferenced_alone")
+            return Score(normal["unreferenced"], parts, note)
         return Score(blended(normal["referenced"], normal["unreferenced"], self.blend), parts)
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Score
 from turnwise.metrics.registry import register
+from turnwise.problems import Problem
 from turnwise.text.counts import CountMoments, Counts, Sum
 from turnwise.text.ngrams import count_ngrams
 from turnwise.text.tokenise import lower_words
@@ -48,7 +49,7 @@ class NgramMetric(Metric):
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         value = self.value(CountMoments.of(self.grams(example.response).values()))
-        return Score(value, note=None if value is not None else f"fewer than {self.n} words")
+        return Score(value, note=None if value is not None else Problem.of("score.few_words", n=self.n))
 
     @property
     def pooled(self) -> bool:

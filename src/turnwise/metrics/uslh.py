@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, RunMetric, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.compositions import COMPOSITIONS, Floats
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
@@ -93,12 +93,11 @@ def compose_ratings(
 # --- the metric -----------------------------------------------------------------------------------------
 
 QUALITIES = {"specificity": "mlm-likelihood"}
-AWAITS_BATCH = "its parts are normalised over all responses together"
 
 
 @register({"usl-h": {}, "usl-a": {"composition": "A"}})
 @dataclass(frozen=True, kw_only=True)
-class UslH(Metric):
+class UslH(RunMetric):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
     What a response must make sense after is its context and, where some are given, what its speaker knows. The authors
@@ -210,30 +209,34 @@ class UslH(Metric):
     def requests(self, example: Example) -> Sequence[Request]:
         return requests_of_parts(self.parts, example)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+    @property
+    def waits(self) -> bool:
+        return self.constants == BATCH and bool(self._unbounded())
+
+    @property
+    def stored(self) -> Mapping[str, Bounds]:
+        return self.bounds
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         found = judge_parts(self.parts, example, answers)
         raw = {name: score.value for name, score in found.items() if score.value is not None}
         tokens = next((score.tokens for score in found.values() if score.tokens), ())
         lacking = [score.note for score in found.values() if score.value is None]
         if lacking:
             return Score(None, raw, lacking[0], tokens)
-        unsettled = Score(None, raw, AWAITS_BATCH, tokens)
-        waits = self.constants == BATCH and self._unbounded()
-        return unsettled if waits else self._composed(unsettled, self.bounds)
+        return Score(None, raw, tokens=tokens, evidence=raw)
 
-    def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """With `constants=batch`: the scores between quantiles of this run."""
-        ready = [score for score in scores if score.note == AWAITS_BATCH]
-        if not ready:
-            return list(scores)
+    def fit(self, evidence: Sequence[Mapping[str, float]]) -> Mapping[str, Bounds]:
+        """Return the quantiles of each part in this run."""
         bounds = {}
         for name in self._unbounded():
-            low, high = np.quantile([score.parts[name] for score in ready], self.levels)
+            low, high = np.quantile([raw[name] for raw in evidence], self.levels)
             bounds[name] = (float(low), float(high))
-        return [self._composed(score, bounds) if score.note == AWAITS_BATCH else score for score in scores]
+        return bounds
 
-    def _composed(self, unsettled: Score, bounds: Mapping[str, Bounds]) -> Score:
-        """The score of raw parts, with the normalised value of each and what each term contributes."""
+    def finish(self, raw: Score, fitted: Mapping[str, Bounds]) -> Score:
+        """Return the score of raw parts, with the normalised value of each and what each term contributes."""
+        unsettled, bounds = raw, fitted
         normal = {name: float(clamp(unsettled.parts[name], *between)) for name, between in bounds.items()}
         quality = {**unsettled.parts, **normal}
         betas = numbers(self.betas, "betas") if self.betas else [1 / len(self.likable)] * len(self.likable)

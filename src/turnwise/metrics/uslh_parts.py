@@ -16,6 +16,7 @@ from turnwise.metrics.masked import NOTHING_TO_JUDGE, SHORTEST, check_length, ch
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.models.quality import yes
+from turnwise.problems import Problem
 from turnwise.text.inputs import context_text
 from turnwise.text.tokenise import plain_words
 
@@ -254,6 +255,6 @@ class InverseWordFrequency(Metric):
         rarity = -np.asarray(answers[0], dtype=np.float64)
         words = plain_words(example.response)
         if not words:
-            return Score(None, note="no words")
+            return Score(None, note=Problem.of("score.no_words"))
         value = float(rarity.mean() if self.reduction == "mean" else rarity.max())
         return Score(value, tokens=tuple(zip(words, rarity.tolist(), strict=True)))

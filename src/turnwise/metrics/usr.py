@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, RunMetric, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register, split_list
 from turnwise.metrics.usr_parts import CITE, MODES
 from turnwise.models.protocols import Request
+from turnwise.problems import Problem
 
 # The authors' three sub-metrics. Another metric can stand for a quality too, under its own name.
 PARTS = ("mlm", "dr_c", "dr_f")
@@ -110,12 +111,11 @@ PUBLISHED_WEIGHTS = "/".join(str(term.weight) for term in PUBLISHED.terms)
 # utterances tells those apart best, and dull replies by being likely, so that weight changes its sign.
 FEEDS = "vup/vup/nup/mlm/dr_f"
 WEIGHTS = "/".join(str(-t.weight if t.quality == "Interesting" else t.weight) for t in PUBLISHED.terms)
-AWAITS_BATCH = "its parts are standardised over all responses together"
 
 
 @register({"usr": {}})
 @dataclass(frozen=True, kw_only=True)
-class Usr(Metric):
+class Usr(RunMetric):
     """The regression on the three sub-metrics. Which of them feeds which quality is an option, as are its numbers.
 
     `constants` says where means and deviations come from: a named set, a JSON file, or `batch`, the responses that
@@ -182,8 +182,7 @@ class Usr(Metric):
         return {part: load_part(self._key(part), self.mode) for part in dict.fromkeys(self.fed)}
 
     @property
-    def awaits_batch(self) -> bool:
-        """Whether there is no score before all responses have been judged."""
+    def waits(self) -> bool:
         return self.constants == BATCH and not self.means
 
     @property
@@ -193,7 +192,7 @@ class Usr(Metric):
     @cached_property
     def regression(self) -> Regression:
         """The linear model with the numbers that the options ask for."""
-        if self.awaits_batch:
+        if self.waits:
             moments = dict.fromkeys(self.parts, (0.0, 1.0))
         elif self.means:
             moments = dict(
@@ -216,39 +215,41 @@ class Usr(Metric):
     def requests(self, example: Example) -> Sequence[Request]:
         return requests_of_parts(self.parts, example)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+    @property
+    def stored(self) -> Regression:
+        return self.regression
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         found = judge_parts(self.parts, example, answers)
         lacking = {part: score.note for part, score in found.items() if score.value is None}
-        raw = {self._key(part): score.value for part, score in found.items() if score.value is not None}
+        raw = {part: score.value for part, score in found.items() if score.value is not None}
+        shown = {self._key(part): value for part, value in raw.items()}
         tokens = next((score.tokens for score in found.values() if score.tokens), ())
         # A response can be judged without facts, but not without words or a context.
         excused = {part for part, metric in self.parts.items() if "facts" in metric.needs}
         if lacking and (self.missing == "none" or not set(lacking) <= excused or not raw):
-            return Score(None, raw, "; ".join(f"{note}" for note in lacking.values()), tokens)
-        unsettled = Score(None, raw, AWAITS_BATCH, tokens)
-        return unsettled if self.awaits_batch else self._weighed(unsettled, self.regression)
+            first, *others = lacking.values()
+            note = Problem.of("score.parts_unscored", all="; ".join(map(str, lacking.values()))) if others else first
+            return Score(None, shown, note, tokens)
+        return Score(None, shown, tokens=tokens, evidence=raw)
 
-    def settle(self, scores: Sequence[Score]) -> list[Score]:
-        """With `constants=batch`: the scores on z-scores over this run."""
-        if not self.awaits_batch:
-            return list(scores)
-        ready = [score for score in scores if score.note == AWAITS_BATCH]
-        columns = {part: [s.parts[key] for s in ready if (key := self._key(part)) in s.parts] for part in self.parts}
-        regression = self.regression.standardised_on({part: column or [0.0] for part, column in columns.items()})
-        return [self._weighed(score, regression) if score.note == AWAITS_BATCH else score for score in scores]
+    def fit(self, evidence: Sequence[Mapping[str, float]]) -> Regression:
+        """Return the regression on z-scores over this run."""
+        columns = {part: [raw[part] for raw in evidence if part in raw] or [0.0] for part in self.parts}
+        return self.regression.standardised_on(columns)
+
+    def finish(self, raw: Score, fitted: Regression) -> Score:
+        """Return the score of raw parts, with the z-score of each and what each quality contributes."""
+        found = raw.evidence
+        scale = {term.part: (term.mean, term.std) for term in fitted.terms}
+        normal = {f"{self._key(part)} normalised": (found[part] - scale[part][0]) / scale[part][1] for part in found}
+        added = fitted.contributions(found)
+        parts = {**raw.parts, **normal, "intercept": fitted.intercept}
+        parts |= {f"{quality} contribution": value for quality, value in added.items()}
+        absent = [self._key(part) for part in self.parts if part not in found]
+        note = Problem.of("score.average_counted", part=absent[0]) if absent else None
+        return Score(fitted.intercept + sum(added.values()), parts, note, raw.tokens)
 
     def _key(self, part: str) -> str:
         request: str = getattr(self, part) if part in PARTS else part
         return fast_form(request) if self.fast else request
-
-    def _weighed(self, unsettled: Score, regression: Regression) -> Score:
-        """The score of raw parts, with the z-score of each and what each quality contributes."""
-        raw = {part: unsettled.parts[key] for part in self.parts if (key := self._key(part)) in unsettled.parts}
-        scale = {term.part: (term.mean, term.std) for term in regression.terms}
-        normal = {f"{self._key(part)} normalised": (raw[part] - scale[part][0]) / scale[part][1] for part in raw}
-        added = regression.contributions(raw)
-        parts = {**unsettled.parts, **normal, "intercept": regression.intercept}
-        parts |= {f"{quality} contribution": value for quality, value in added.items()}
-        absent = [self._key(part) for part in self.parts if part not in raw]
-        note = f"no facts: an average {absent[0]} was counted" if absent else None
-        return Score(regression.intercept + sum(added.values()), parts, note, unsettled.tokens)

@@ -26,6 +26,7 @@ from turnwise.metrics.masked import (
 from turnwise.metrics.registry import register
 from turnwise.models.protocols import Classify, Request, Window
 from turnwise.models.quality import yes
+from turnwise.problems import Problem
 from turnwise.text.facts import TfIdf, choose_fact
 from turnwise.text.inputs import context_text
 
@@ -216,5 +217,5 @@ class UsrDrF(DialogueRetrieval):
     asked_role: ClassVar[str] = "dr-f"
     reads_context: ClassVar[bool] = False
 
-    def unmet_need(self, example: Example) -> str | None:
-        return None if self.facts(example) else "no facts"
+    def unmet_need(self, example: Example) -> Problem | None:
+        return None if self.facts(example) else Problem.of("score.no_facts")

@@ -201,7 +201,7 @@ class _Texts:
 
 def _turn(found: Digest, turn: Turn, texts: _Texts) -> dict[str, Any]:
     example = turn.example
-    notes = {key: one_line(note) for key in found.judging_turns if (note := turn.scores[key].note)}
+    notes = {key: one_line(str(note)) for key in found.judging_turns if (note := turn.scores[key].note)}
     ratings = [example.ratings.get(quality, ()) for quality in found.quality_labels]
     return {
         "id": one_line(turn.row.id),

@@ -241,7 +241,7 @@ def unscored(found: Digest) -> list[tuple[str, str, int]]:
     reasons: dict[tuple[str, int], list[str]] = {}
     for key in found.metrics:
         scores = (turn.scores[key] for turn in found.turns)
-        for reason in Counter(one.note for one in scores if one.value is None and one.note is not None).items():
+        for reason in Counter(str(one.note) for one in scores if one.value is None and one.note is not None).items():
             reasons.setdefault(reason, []).append(key)
     return [(one_line(note), ", ".join(keys), count) for (note, count), keys in reasons.items()]
 

@@ -84,7 +84,7 @@ def why_absent(room: Room, corpus: str, metric: str) -> str:
     if why := room.lacking(metric):
         return why
     needs = {load_metric(metric).unmet_need(example) for example in room.examples(BOARDS[corpus].file)}
-    unmet = sorted(need for need in needs if need)
+    unmet = sorted(str(need) for need in needs if need)
     return f"the rows of {BOARDS[corpus].file} have {unmet[0]}" if unmet else "it has no score for any of these rows"
 
 
