@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,9 +182,22 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_no_name_of_a_metric_is_refused() -> None:
-    for wrong in (None, 3, [3], [tw.load_metric("f1")]):
+    for wrong in (None, 3, [3], [tw.Metric]):
         with pytest.raises(tw.TurnwiseError, match="metrics: "):
             tw.evaluate([{"response": "a"}], metrics=wrong)  # type: ignore[arg-type]
+
+
+def test_a_metric_is_taken_as_it_is() -> None:
+    rows = [{"response": "I like tea", "references": ["i like tea .", "tea"]}]
+    metric = tw.load_metric("f1[normalise=none]")
+    for asked in (metric, [metric], ["length", metric], iter(["length", metric])):
+        found = tw.evaluate(rows, asked)
+        assert found.to_dict()["turns"] == tw.evaluate(rows, list(found.metrics)).to_dict()["turns"]
+        assert found.metrics["f1[normalise=none]"] is metric
+    other = dataclasses.replace(metric, name="mine")
+    assert list(tw.evaluate(rows, [metric, other]).metrics) == ["f1[normalise=none]", "mine"]
+    with pytest.raises(tw.TurnwiseError, match="two different metrics are called 'mine'"):
+        tw.evaluate(rows, [other, dataclasses.replace(other, normalise="words")])
 
 
 @pytest.mark.parametrize("blank", ["", " \n", "\u200b"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
 from turnwise.io.remote import as_url, is_url, places, retrieve, store
 from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import Asked
 
 FOLDER = "partitions"
 # Rows of a partition that are kept for the report's charts and turns.
@@ -102,7 +103,7 @@ class Scorer:
 
 def score_on_cluster(
     sources: Sequence[str],
-    metrics: str | Iterable[str],
+    metrics: Asked,
     out: str | Path,
     *,
     work: Path,

@@ -18,6 +18,7 @@ from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
 from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import Asked
 from turnwise.stats import significance
 from turnwise.wording import counted
 
@@ -64,7 +65,7 @@ class Comparison(Rows[CompareRow]):
 
 def compare(
     *sources: object,
-    metrics: str | Iterable[str] = "default",
+    metrics: Asked = "default",
     config: str | Path | CompositeMetric | None = None,
     baseline: str | None = None,
     corpus: str | None = None,

@@ -15,7 +15,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import NORMALISERS, CompositeMetric, Normaliser, Part
 from turnwise.metrics.compositions import COMPOSITIONS
-from turnwise.metrics.registry import GROUPS, METRICS, expand, lesser_form, load_metric, split_list
+from turnwise.metrics.registry import GROUPS, METRICS, Asked, as_asked, expand, lesser_form, load_metric
 
 KEYS = ("name", "description", "composition", "intercept", "parts")
 PART_KEYS = ("metric", "name", "weight", "normaliser")
@@ -59,7 +59,7 @@ def is_config(path: str | Path) -> bool:
 
 
 def choose_metrics(
-    metrics: str | Iterable[str], offered: frozenset[str], roles: frozenset[str], composite: CompositeMetric | None
+    metrics: Asked, offered: frozenset[str], roles: frozenset[str], composite: CompositeMetric | None
 ) -> dict[str, Metric]:
     """The metrics that were asked for, and the configured one, which may be asked for by its name too."""
     if composite is None:
@@ -71,8 +71,7 @@ def choose_metrics(
         if all(form for _, form in forms):
             mend += f", or write {' and '.join(f'{form} for {name}' for name, form in forms)} in the configuration"
         raise TurnwiseError(f"{composite.name} needs models that are not there: {', '.join(absent)}; {mend}")
-    wanted = split_list(metrics) if isinstance(metrics, str) else list(metrics)
-    others = [request for request in wanted if request != composite.name]
+    others = [item for item in as_asked(metrics) if item not in (composite.name, composite)]
     return {**(expand(others, offered, roles) if others else {}), composite.name: composite}
 
 

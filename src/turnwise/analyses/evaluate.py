@@ -25,7 +25,7 @@ from turnwise.io.identity import InputIdentity
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import SYSTEMS
+from turnwise.metrics.registry import SYSTEMS, Asked, as_asked
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000
@@ -34,7 +34,7 @@ FIELDS = ("context", "references", "facts", "group")
 
 def evaluate(
     source: object,
-    metrics: str | Iterable[str] = "default",
+    metrics: Asked = "default",
     *,
     config: str | Path | CompositeMetric | None = None,
     corpus: str | None = None,
@@ -75,7 +75,7 @@ def evaluate(
 
 def score_part(
     source: object,
-    metrics: str | Iterable[str] = "default",
+    metrics: Asked = "default",
     *,
     config: str | Path | CompositeMetric | None = None,
     corpus: str | None = None,
@@ -94,6 +94,7 @@ def score_part(
 
     Every turn is written to the folder `spool`, where one is given.
     """
+    metrics = as_asked(metrics)
     rows = rows_of(source, corpus=corpus, mapping=mapping)
     # Every shard reads everything; what it has seen tells later whether the others saw the same.
     identity = None if shard is None else InputIdentity(source)
@@ -114,7 +115,7 @@ def score_part(
 
 
 def metrics_for(
-    first: Iterable[Row], metrics: str | Iterable[str], config: str | Path | CompositeMetric | None, session: Session
+    first: Iterable[Row], metrics: Asked, config: str | Path | CompositeMetric | None, session: Session
 ) -> dict[str, Metric]:
     """The metrics that were asked for; what groups stand for is decided by the first rows of the input."""
     composite = load_config(config) if isinstance(config, str | Path) else config
@@ -122,7 +123,7 @@ def metrics_for(
     return choose_metrics(metrics, offered, session.roles, composite)
 
 
-def remarks_on(first: Sequence[Row], metrics: str | Iterable[str], session: Session) -> list[str]:
+def remarks_on(first: Sequence[Row], metrics: Asked, session: Session) -> list[str]:
     """What the first rows lack of what was asked for."""
     offered = offered_by(row.example for row in first if row.example)
     return remarks(first, metrics, offered, session.roles, more_to_come=len(first) == PEEK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from turnwise.engine.local import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import GROUPS, load_metric, split_list
+from turnwise.metrics.registry import GROUPS, Asked, as_asked, expand
 from turnwise.problems import Problem
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
@@ -103,7 +103,7 @@ class Fit:
 def fit(
     source: object,
     target: str = "Overall",
-    metrics: str | Iterable[str] = "default",
+    metrics: Asked = "default",
     *,
     per_rater: bool = False,
     ridge: float = 0.0,
@@ -126,10 +126,14 @@ def fit(
     averaged. With `config` the fitted metric is written there, for `evaluate(..., config=...)` to use.
     """
     _check_request(ridge, folds)
-    named = split_list(metrics) if isinstance(metrics, str) else (metrics := list(metrics))
+    metrics = as_asked(metrics)
     # A score that depends on the whole run is not one that the fitted metric could weigh on another.
-    alone = {name: load_metric(name) for name in named if isinstance(name, str) and name not in GROUPS}
-    refuse_waiting(alone, "fit", "leave it out with --metrics, or give it constants other than batch")
+    named = [item for item in metrics if item not in GROUPS]
+    refuse_waiting(
+        expand(named, frozenset()) if named else {},
+        "fit",
+        "leave it out with --metrics, or give it constants other than batch",
+    )
     if config is not None:
         check_targets(source, config=Path(config))
     result = evaluate(

@@ -17,6 +17,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, names_apart
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
+from turnwise.metrics.registry import Asked
 from turnwise.stats.bootstrap import Interval, system_correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 
@@ -57,7 +58,7 @@ class MetaEvaluation(Rows[MetaRow]):
 
 def metaevaluate(
     source: object,
-    metrics: str | Iterable[str] = "default",
+    metrics: Asked = "default",
     *,
     config: str | Path | CompositeMetric | None = None,
     qualities: Sequence[str] | None = None,

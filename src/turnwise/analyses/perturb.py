@@ -18,7 +18,7 @@ from turnwise.engine.session import Session
 from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
-from turnwise.metrics.registry import expand
+from turnwise.metrics.registry import Asked, expand
 from turnwise.text.corrupt import TRANSFORMS, Transform, perturbed
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -63,7 +63,7 @@ class Perturbation(Rows[PerturbRow]):
 
 def perturb(
     source: object,
-    metrics: str | Iterable[str] = ("fbd", "prd"),
+    metrics: Asked = ("fbd", "prd"),
     *,
     transforms: Sequence[str] = TRANSFORMS,
     ratios: Sequence[float] = RATIOS,

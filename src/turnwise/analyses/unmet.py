@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from turnwise.dialogue import Row
 from turnwise.io.columns import KNOWN
-from turnwise.metrics.registry import GROUPS, SYSTEMS, answerable, load_metric, members, split_list
+from turnwise.metrics.registry import GROUPS, SYSTEMS, Asked, answerable, as_asked, load_metric, members
 from turnwise.models.pack import DEFAULT_PACK, INSTALL
 
 # As close as a letter too many, too few or in another's place.
@@ -16,14 +16,14 @@ CLOSE = 0.85
 
 def remarks(
     first: Sequence[Row],
-    metrics: str | Iterable[str],
+    metrics: Asked,
     offered: frozenset[str],
     roles: frozenset[str],
     *,
     more_to_come: bool,
 ) -> list[str]:
     """What to say of the first rows, before any is scored."""
-    wanted = split_list(metrics) if isinstance(metrics, str) else list(metrics)
+    wanted = [item for item in as_asked(metrics) if isinstance(item, str)]
     rows = f"of the first {len(first):,} rows none" if more_to_come else "no row"
     left_out = {group: _left_out(group, offered, roles) for group in wanted if group in GROUPS}
     return [

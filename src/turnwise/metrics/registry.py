@@ -39,6 +39,8 @@ MODULES = (
 )
 
 M = TypeVar("M", bound=Metric)
+# What the verbs take: one request, several with commas between them, a metric, or a list of requests and metrics.
+Asked = str | Metric | Iterable[str | Metric]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,31 +232,43 @@ def members(group: str, offered: frozenset[str], roles: frozenset[str]) -> Seque
     return [name for name in DEFAULT if name != "fbd" or SYSTEMS in offered] if roles else CLASSIC
 
 
-def expand(
-    requests: str | Iterable[str], offered: frozenset[str], roles: frozenset[str] = frozenset()
-) -> dict[str, Metric]:
-    """Requested strings to metrics, keyed verbatim; a group gives those whose needs and models are there."""
-    if not isinstance(requests, str | Iterable):
-        raise TurnwiseError(f"metrics: {requests!r} where names belong; give a string or a list of them")
-    wanted: list[Any] = split_list(requests) if isinstance(requests, str) else list(requests)
+def as_asked(metrics: Asked) -> list[str | Metric]:
+    """Return the requests and metrics one by one."""
+    if isinstance(metrics, Metric):
+        return [metrics]
+    if isinstance(metrics, str):
+        return [*split_list(metrics)]
+    wanted = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    for item in wanted:
+        if not isinstance(item, str | Metric):
+            raise TurnwiseError(f"metrics: expected names or metrics, got {item!r}. Fix: give a string or a metric.")
+    return wanted
+
+
+def expand(metrics: Asked, offered: frozenset[str], roles: frozenset[str] = frozenset()) -> dict[str, Metric]:
+    """Return the metrics by key: a request as it is written, or the plain form of an instance.
+
+    A group stands for those of its metrics whose needs and models are offered.
+    """
+    wanted = as_asked(metrics)
     chosen: dict[str, Metric] = {}
     for request in wanted:
-        if not isinstance(request, str):
-            given = type(request).__name__
-            raise TurnwiseError(f"metrics: {given} where a name belongs; register the class and ask by its name")
-        if request in GROUPS:
+        if isinstance(request, Metric):
+            key = plain_form(request) if request.name in METRICS else request.name
+            if chosen.setdefault(key, request) != request:
+                raise TurnwiseError(f"metrics: two different metrics are called '{key}'. Fix: give one another name.")
+        elif request in GROUPS:
             candidates = {name: load_metric(name) for name in answerable(members(request, offered, roles), roles)}
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
             chosen |= {name: metric for name, metric in met.items() if name not in chosen}
         else:
             chosen.setdefault(request, load_metric(request))
     if not chosen:
-        missing = {
-            role for name in wanted for part in GROUPS.get(name, tuple)() for role in METRICS.get(part).cls.roles
-        }
+        groups = [name for name in wanted if isinstance(name, str) and name in GROUPS]
+        missing = {role for name in groups for part in GROUPS[name]() for role in METRICS.get(part).cls.roles}
         if absent := sorted(missing - roles):
             raise TurnwiseError(
-                f"{', '.join(wanted)} needs models that are not there: {', '.join(absent)}; give --models"
+                f"{', '.join(groups)} needs models that are not there: {', '.join(absent)}; give --models"
             )
         raise TurnwiseError("no metric to compute: ask for one with --metrics; see 'turnwise list metrics'")
     return chosen
