@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.models.export.build import build_pack
 from turnwise.models.onnx.session import thread_count
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 
 
 def read_pairs(path: Path, count: int) -> list[tuple[str, str]]:

@@ -16,12 +16,12 @@ from pathlib import Path
 from random import Random
 
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.local import judge_examples
-from turnwise.engine.run import answer_requests
 from turnwise.metrics.masked import fast_form
 from turnwise.metrics.registry import load_metric
+from turnwise.models.kinds import ModelSource
 from turnwise.models.pack import load_models
-from turnwise.models.protocols import ModelSource
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import spearman
 from turnwise.train.dialogues import merge_runs, read

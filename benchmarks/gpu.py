@@ -26,12 +26,12 @@ import numpy as np
 from benchmarks.chats import every_turn, several_responses
 from benchmarks.checkpoints import TINY, Shape, make
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.local import judge_examples
-from turnwise.engine.run import answer_requests
-from turnwise.engine.sweeping import seldom_swept
+from turnwise.engine.session import relaxed_gc
 from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import HEADS, CheckpointModels
-from turnwise.models.protocols import Row
+from turnwise.models.kinds import ModelSource, Row
 
 SIZES = {"mini": Shape(), "base": Shape(768, 12, 12, 3072, 768, 12, 12, 12, 3072), "tiny": TINY}
 METRICS = ("usr-mlm", "usr-dr-c", "usr", "maude", "coherence")
@@ -42,7 +42,7 @@ TRIED = 512
 COMPARED = 32
 
 
-class Counted:
+class Counted(ModelSource):
     """A source of models that keeps what they are asked to run, to be counted when the clock has stopped."""
 
     def __init__(self, source: Any, shape: dict[str, dict[str, Any]]) -> None:
@@ -59,7 +59,7 @@ class Counted:
         if role not in self.opened:
             model = self.opened[role] = self._source.model(role)
             # What works on several batches at a time is given them by the one, and otherwise by the other.
-            name = "begin" if getattr(model, "ahead", 0) else "run"
+            name = "begin" if model.ahead else "run"
             run = getattr(model, name)
 
             def counted(rows: Sequence[Row]) -> Any:
@@ -164,7 +164,7 @@ def measure(request: str, examples: Sequence[Example], models: Counted, device: 
         models.forget()
         _wait(device)
         began = time.perf_counter()
-        with seldom_swept():
+        with relaxed_gc():
             judged = judge_examples(some, metric, lambda asked: answer_requests(asked, models))
         _wait(device)
         took = time.perf_counter() - began

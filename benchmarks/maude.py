@@ -13,11 +13,11 @@ import statistics
 import time
 from random import Random
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.metrics.maude import as_lines
 from turnwise.models.maude import MaudeModel
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Classify
+from turnwise.models.requests import Classify
 
 WORDS = "i you we like love have saw read play walk dog cat book music tea park city often never really today".split()
 LENGTH = 12

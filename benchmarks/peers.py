@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.chats import every_turn, several_responses
 from benchmarks.sides import TOKENIZER, Ours, Scores, Side, race
 from turnwise.dialogue import Example
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.models.export.build import build_pack
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, Request
+from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, Request
 
 PAIRS_AT_ONCE, MASKED_AT_ONCE, CONTINUED_AT_ONCE = 32, 8, 32
 

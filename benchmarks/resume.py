@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.engine.answer import answer_requests, request_key
 from turnwise.engine.cache import FILE, Cache
-from turnwise.engine.requests import request_key
-from turnwise.engine.run import answer_requests
+from turnwise.models.kinds import Model, ModelSource, Row
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Classify, Embed, Model, Request, Row
+from turnwise.models.requests import Classify, Embed, Request
 
 ROOT = Path(__file__).parent.parent
 LINE = (
@@ -46,7 +46,7 @@ def questions(count: int, role: str) -> list[Request]:
     return [Embed(text, role=role) if role == "encoder" else Classify(text, role=role) for text in texts]
 
 
-class Noted:
+class Noted(ModelSource):
     """A pack that writes down the name of every request whose row it computes, batch by batch."""
 
     def __init__(self, where: str | None, log: Path, pause: float) -> None:
@@ -56,7 +56,7 @@ class Noted:
         """The role's model, with a pen."""
         inner, log, pause, names = self._pack.model(role), self._log, self._pause, dict[Row, str]()
 
-        class Writing:
+        class Writing(Model):
             fingerprint, budget, answer = inner.fingerprint, inner.budget, staticmethod(inner.answer)
 
             @staticmethod

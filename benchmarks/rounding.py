@@ -19,11 +19,11 @@ from scipy.stats import spearmanr
 
 from benchmarks.chats import every_turn
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.local import judge_examples
-from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
+from turnwise.models.kinds import Model
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Model
 
 METRICS = "usr-dr-c,usr-mlm,vup,maude"
 MILLIONTH = 1e-6

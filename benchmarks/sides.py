@@ -21,11 +21,12 @@ from benchmarks import naive
 from benchmarks.chats import every_turn, several_responses
 from benchmarks.gpu import Counted, sizes_of
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.local import judge_examples
-from turnwise.engine.run import answer_requests
 from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.export.build import build_pack
+from turnwise.models.kinds import ModelSource
 from turnwise.models.onnx.session import thread_count
 from turnwise.models.pack import Pack
 
@@ -85,7 +86,7 @@ class Side:
         return self.agrees and (self.bar is None or self.ratio >= self.bar)
 
 
-class Ours:
+class Ours(ModelSource):
     """Our way, with what its time went into."""
 
     def __init__(self, pack: Pack, checkpoints: Path) -> None:

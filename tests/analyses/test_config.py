@@ -23,7 +23,7 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.metrics.uslh import Composition, compose
-from turnwise.models.protocols import Classify
+from turnwise.models.requests import Classify
 
 TOML = """
 name = "mine"

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from turnwise.analyses.normality import normality
 from turnwise.analyses.perturb import perturb
 from turnwise.cli.app import app
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.pack import DEFAULT_PACK, installed_packs, load_pack
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 from turnwise.text.corrupt import TRANSFORMS
 from turnwise.train.dialogues import read
 

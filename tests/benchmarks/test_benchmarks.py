@@ -48,7 +48,7 @@ def test_the_gpu_benchmark_runs_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_operations_are_counted_by_hand() -> None:
-    from turnwise.models.protocols import Row
+    from turnwise.models.kinds import Row
 
     sizes = {"width": 2, "inner": 8, "layers": 1, "words": 10, "shared": 1.0, "matrices": 2, "kind": "masked-lm"}
     row = Row((1, 2, 3), places=(1,), wanted=(2,))
@@ -63,7 +63,7 @@ def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> Non
 
     from turnwise.models.checkpoints import CheckpointModels
     from turnwise.models.pack import Pack
-    from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood
+    from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood
 
     pack = Pack(packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"].folder)
     plain = CheckpointModels(write(pack, tmp_path / "trained"), "cpu")

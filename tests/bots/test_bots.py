@@ -404,7 +404,7 @@ def test_the_dual_encoder_compares_context_and_response(toy) -> None:
 
 
 def _embeds(pairs: list[Pair], context: tuple[str, ...]):
-    from turnwise.models.protocols import Embed
+    from turnwise.models.requests import Embed
 
     return (Embed(text) for text in [*(pair.response for pair in pairs), " ".join(context)])
 

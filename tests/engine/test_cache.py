@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.engine.cache import Cache, open_cache
-from turnwise.engine.requests import pack_answer, request_key, unpack_answer
+from turnwise.engine.answer import request_key
+from turnwise.engine.cache import Cache, open_cache, pack_answer, unpack_answer
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, TokenScores, Window
+from turnwise.models.requests import Classify, Embed, MaskedLikelihood, TokenScores, Window
 
 numbers = st.floats(allow_nan=False)
 
@@ -193,12 +193,12 @@ def test_a_damaged_answer_counts_as_absent(tmp_path: Path) -> None:
 SLOW_RUN = """
     import sys, time
     from turnwise.engine.cache import Cache
-    from turnwise.engine.run import answer_requests
-    from turnwise.models.protocols import Classify, Row
+    from turnwise.engine.answer import answer_requests
+    from turnwise.models.kinds import Model, ModelSource, Row
+    from turnwise.models.requests import Classify
 
-    class Slow:
+    class Slow(Model):
         fingerprint, budget, left = "slow", 20, {stop_after}
-        def model(self, role): return self
         def rows(self, request): return [Row(tuple(map(ord, request.text)))]
         def run(self, rows):
             time.sleep({pause})
@@ -211,8 +211,12 @@ SLOW_RUN = """
             return [sum(row.ids) / 7 for row in rows]
         def answer(self, request, rows, results): return {{"sum": results[0]}}
 
+    class Only(ModelSource):
+        def model(self, role): return slow
+
+    slow = Slow()
     requests = [Classify(f"text {{n}}") for n in range({count})]
-    answers = answer_requests(requests, Slow(), cache=Cache(sys.argv[1]))
+    answers = answer_requests(requests, Only(), cache=Cache(sys.argv[1]))
     print(sum(answers[r]["sum"] for r in requests), len(answers))
 """
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.engine.requests import request_key
+from turnwise.engine.answer import request_key
 from turnwise.engine.state import Writer
-from turnwise.models.protocols import (
-    Classify,
-    Continuation,
-    Embed,
-    Lookup,
-    MaskedLikelihood,
-    Request,
-    Weights,
-    Window,
-)
+from turnwise.models.requests import Classify, Continuation, Embed, Lookup, MaskedLikelihood, Request, Weights, Window
 from turnwise.stats.frechet import Moments
 
 # Written by version 0.1.

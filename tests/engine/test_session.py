@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,10 @@ import pytest
 
 import turnwise as tw
 from turnwise.engine import session as sessions
-from turnwise.engine.session import Session
+from turnwise.engine.session import RELAXED, Session, relaxed_gc
 from turnwise.metrics.registry import load_metric
 from turnwise.models import manifest
-from turnwise.models.protocols import Classify
+from turnwise.models.requests import Classify
 
 ROWS = [{"response": "yes , i do", "context": ["do you like tea ?"], "facts": ["tea is hot ."]}]
 
@@ -64,3 +66,34 @@ def test_an_interrupt_notes_what_is_kept_only_if_something_is(tmp_path: Path) ->
         with pytest.raises(KeyboardInterrupt) as caught:
             interrupted(where)
         assert getattr(caught.value, "__notes__", []) == notes
+
+
+@pytest.fixture
+def own_gc() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@relaxed_gc()
+def fail() -> None:
+    assert gc.get_threshold() == RELAXED
+    raise ValueError("stop")
+
+
+@pytest.mark.usefixtures("own_gc")
+def test_garbage_is_collected_less_often_within_and_as_before_afterwards() -> None:
+    gc.set_threshold(700, 10, 10)
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert gc.get_threshold() == (700, 10, 10)
+    tw.evaluate([{"response": "hello there"}], "length")
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.usefixtures("own_gc")
+@pytest.mark.parametrize("own", [(0, 10, 10), (2_000_000, 5, 5)])
+def test_a_choice_of_ones_own_is_kept(own: tuple[int, int, int]) -> None:
+    gc.set_threshold(*own)
+    with relaxed_gc():
+        assert gc.get_threshold() == own

@@ -22,7 +22,7 @@ from turnwise.engine import totals
 from turnwise.engine.local import Judged
 from turnwise.engine.session import Session
 from turnwise.engine.summarise import Evidence
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 from turnwise.stats.exact import ExactSums
 
 METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"

@@ -16,14 +16,15 @@ from toy_models import Toy
 import turnwise as tw
 from turnwise.analyses.config import composite_of
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
+from turnwise.engine.cache import pack_answer, unpack_answer
 from turnwise.engine.local import judge_examples
-from turnwise.engine.requests import pack_answer, unpack_answer
-from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.bertscore import match, weigh
 from turnwise.metrics.registry import load_metric, signature
+from turnwise.models.kinds import ModelSource
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Embed, Pieces
+from turnwise.models.requests import Embed, Pieces
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics" / "bertscore.md"
 BERT = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"}
@@ -132,7 +133,7 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_byte_level_models_read_a_text_as_if_a_space_stood_before_it(roberta: dict[str, Path]) -> None:
     from turnwise.models.transformers_backend import open_transformers
 
-    class Source:
+    class Source(ModelSource):
         roles = ("encoder",)
         opened = open_transformers("encoder", str(roberta["plain"]), device="cpu")
 

@@ -20,7 +20,7 @@ from turnwise.metrics.base import Score
 from turnwise.metrics.causal import above_cutoff, reduced
 from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.models.protocols import Continuation
+from turnwise.models.requests import Continuation
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -138,7 +138,10 @@ def test_responses_to_one_context_share_its_reading(toy: Toy) -> None:
     model = toy.pack.model("causal-lm")
     network = model.network  # type: ignore[attr-defined]
 
-    class Counting:
+    class Counting(type(network)):
+        def __init__(self):
+            self.session = network.session
+
         def log_probs(self, prefixes, source, batch, wanted):
             read.append(int(prefixes.mask.sum()))
             return network.log_probs(prefixes, source, batch, wanted)

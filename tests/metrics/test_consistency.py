@@ -18,7 +18,7 @@ from turnwise.engine.local import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.consistency import aggregated, own_turns, pairs_of
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.models.protocols import Answer, Classify, Request, Window
+from turnwise.models.requests import Answer, Classify, Request, Window
 
 CONTEXT = ("Any pets?", "No pets.", "Really?", "I have none.", "And your cat?")
 EXAMPLE = Example("I have a cat.", CONTEXT)

@@ -15,7 +15,7 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Measured
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 from turnwise.stats.prd import clustered
 from turnwise.stats.subsets import draws_of
 

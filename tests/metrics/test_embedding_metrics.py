@@ -18,7 +18,7 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.embeddings import average_similarity, cosines, extrema, greedy_similarity
 from turnwise.metrics.registry import expand, load_metric, signature
-from turnwise.models.protocols import Lookup
+from turnwise.models.requests import Lookup
 
 NAMES = ("embedding-average", "vector-extrema", "greedy-matching")
 PAGES = Path(__file__).parents[2] / "docs" / "metrics"

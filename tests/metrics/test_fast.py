@@ -14,7 +14,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.masked import fast_form
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.metrics.usr import PUBLISHED_FEEDS
-from turnwise.models.protocols import MaskedLikelihood
+from turnwise.models.requests import MaskedLikelihood
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=("i love cats .",))
 OTHER = Example("why not ?", ("i like music", "Tea?"), facts=("no",))

@@ -21,7 +21,7 @@ from turnwise.metrics.ruber import blended, scaled
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.heads import write_head
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Embed, Lookup, Weights
+from turnwise.models.requests import Embed, Lookup, Weights
 from turnwise.problems import Problem
 
 PAGES = Path(__file__).parents[2] / "docs" / "metrics"

@@ -11,7 +11,7 @@ from toy_models import Toy
 
 import turnwise as tw
 from turnwise.metrics.masked import dialogue_request, likelihood_score, surprisals
-from turnwise.models.protocols import TokenScores, Window
+from turnwise.models.requests import TokenScores, Window
 
 TURNS, RESPONSE = ["do you like tea ?", "why ?"], "i love cats"
 

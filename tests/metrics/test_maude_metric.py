@@ -8,7 +8,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.local import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, load_metric, signature
-from turnwise.models.protocols import Classify
+from turnwise.models.requests import Classify
 
 EXAMPLE = Example("yes .", ("hi !", "any\npets ?", "why ?"))
 

@@ -21,7 +21,7 @@ from turnwise.metrics.normalise import clamp, load_constants
 from turnwise.metrics.registry import expand, lesser_form, load_metric, signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
 from turnwise.models.export.build import build_pack
-from turnwise.models.protocols import Classify, Window
+from turnwise.models.requests import Classify, Window
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"))
 OTHER = Example("why not ?", ("i like music", "Tea?"))

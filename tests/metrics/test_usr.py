@@ -14,7 +14,7 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, load_metric, signature
 from turnwise.metrics.usr import PUBLISHED_FEEDS, PUBLISHED_WEIGHTS, usr_score
-from turnwise.models.protocols import Classify, MaskedLikelihood, Window
+from turnwise.models.requests import Classify, MaskedLikelihood, Window
 
 FACTS = ("i play the piano .", "i love cats .", "i hate tea .")
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=FACTS)

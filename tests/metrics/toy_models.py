@@ -12,12 +12,12 @@ from types import ModuleType
 import pytest
 
 from turnwise.dialogue import Example
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.local import judge_examples
-from turnwise.engine.run import answer_requests
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Answer, Request
+from turnwise.models.requests import Answer, Request
 
 
 def _builders() -> ModuleType:

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
+from turnwise.models.kinds import ModelSource
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores, Window
+from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores, Window
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -22,7 +23,7 @@ RESPONSES = ["yes, very much!", "I play the piano", "no."]
 PAIRS = [(c, r) for c in CONTEXTS for r in RESPONSES]
 
 
-class Folder:
+class Folder(ModelSource):
     """Roles answered by transformers from checkpoint folders."""
 
     def __init__(self, folders: dict[str, Path]) -> None:
@@ -140,7 +141,7 @@ def test_other_families_equal_plain_transformers(family: str, checkpoints: dict[
     model = open_transformers(source, str(tmp_path), device="cpu")
     asked = [Continuation(c, " " + r) if family == "gpt2" else MaskedLikelihood(r) for c, r in PAIRS[:6]]
 
-    class Only:
+    class Only(ModelSource):
         def model(self, role: str):
             return model
 

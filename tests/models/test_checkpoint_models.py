@@ -14,12 +14,12 @@ pytest.importorskip("torch", reason="checkpoints run through torch: pip install 
 from tests.models.conftest import bert_tokenizer, byte_tokenizer
 
 from turnwise.analyses.evaluate import evaluate
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.checkpoints import CheckpointModels, holds_checkpoints
 from turnwise.models.pack import load_models
 from turnwise.models.paper import PaperModels
-from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood, Request
+from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request
 
 
 def test_checkpoints_answer_as_their_pack_does(checkpoints: dict[str, Path], full_pack: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.generate import Decoding, Writer, log_softmax
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Continuation
+from turnwise.models.requests import Continuation
 
 PROMPT = "do you like tea?\n"
 LOGITS = st.lists(st.floats(-8, 8), min_size=2, max_size=30).map(np.array)

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models import heads_numpy as heads
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.heads import pack_weights, write_head
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Weights
+from turnwise.models.requests import Weights
 from turnwise.models.verify import verify_pack
 
 LENGTHS = (3, 7, 1, 5, 2, 0)

@@ -14,13 +14,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tests.models.test_invariance import Bounded, Crowded, asked, assert_same
 
-from turnwise.engine.requests import request_key
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests, request_key
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.int8 import GELU_ZERO, LEAST_GELU, _Rewriter
 from turnwise.models.onnx.session import open_session
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood
+from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood
 
 
 @pytest.fixture(params=["full", "small"])

@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
+from turnwise.models.kinds import Model, ModelSource, Row
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import (
-    Classify,
-    Continuation,
-    Embed,
-    MaskedLikelihood,
-    Model,
-    Request,
-    Row,
-    TokenScores,
-)
+from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores
 
 LINE = "i like tea . do you play the piano ? no , we hate cats very much ! why not"
 WORDS = LINE.split()
@@ -51,7 +43,7 @@ def assert_same(first: dict, second: dict, within: float = 1e-4) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=within, err_msg=str(request))
 
 
-class Bounded:
+class Bounded(ModelSource):
     """A pack whose models take batches of another size."""
 
     def __init__(self, pack: Pack, budget: int) -> None:
@@ -63,7 +55,7 @@ class Bounded:
         return model
 
 
-class Crowded:
+class Crowded(ModelSource):
     """A pack whose every batch also carries a long row, so that all others are padded."""
 
     def __init__(self, pack: Pack) -> None:
@@ -72,7 +64,7 @@ class Crowded:
     def model(self, role: str):
         inner = self._pack.model(role)
 
-        class Padded:
+        class Padded(Model):
             fingerprint, budget = inner.fingerprint, inner.budget
             rows, answer = staticmethod(inner.rows), staticmethod(inner.answer)
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from turnwise.dialogue import Example
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import load_metric
+from turnwise.models.kinds import Row
 from turnwise.models.maude import Head, MaudeModel, State, read_head
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Classify, Row
+from turnwise.models.requests import Classify
 from turnwise.models.utterances import Reading
 from turnwise.models.verify import verify_pack
 

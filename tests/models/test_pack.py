@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.build import build_pack, roles_in
 from turnwise.models.pack import load_models, load_pack
 from turnwise.models.paper import PaperModels
-from turnwise.models.protocols import Classify, Embed, Lookup, Window
+from turnwise.models.requests import Classify, Embed, Lookup, Window
 from turnwise.models.transformers_backend import quiet_loading
 from turnwise.models.verify import pack_card, verify_pack
 

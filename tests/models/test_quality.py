@@ -21,13 +21,13 @@ from tests.models.conftest import WORDS
 from tests.models.test_invariance import Bounded, Crowded, assert_same
 from tests.train.tiny import dialogues
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 from turnwise.models import quality
 from turnwise.models.pack import Pack, installed_packs, load_pack
-from turnwise.models.protocols import Classify, Continuation, Embed, Request, TokenScores, Window
-from turnwise.models.tokens import Tokens
+from turnwise.models.requests import Classify, Continuation, Embed, Request, TokenScores, Window
+from turnwise.models.text import Tokens
 from turnwise.text.facts import TfIdf
 from turnwise.train import tasks
 from turnwise.train.config import Config

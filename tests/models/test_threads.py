@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from turnwise.engine.run import answer_requests
+from turnwise.engine.answer import answer_requests
 from turnwise.models.onnx.networks import OnnxEncoder
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Classify, Continuation, Embed, MaskedLikelihood, Request
-from turnwise.models.tokens import rectangle
+from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request
+from turnwise.models.text import rectangle
 
 
 def asked() -> list[Request]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.models.pack import load_pack
-from turnwise.models.protocols import Continuation, MaskedLikelihood, Window
-from turnwise.models.tokens import Tokens, lengths_within, rectangle
+from turnwise.models.requests import Continuation, MaskedLikelihood, Window
+from turnwise.models.text import Tokens, lengths_within, rectangle
 
 sizes = st.integers(0, 60)
 bounds = st.none() | st.integers(0, 70)

@@ -152,7 +152,7 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     pytest.importorskip("transformers")
     from turnwise.models.export.build import build_pack
     from turnwise.models.maude import MaudeModel
-    from turnwise.models.protocols import Classify
+    from turnwise.models.requests import Classify
     from turnwise.models.utterances import Reading
     from turnwise.train.maude_checkpoint import save_head
     from turnwise.train.maude_trunk import Trunk
@@ -185,9 +185,9 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
 
 def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from turnwise.engine.run import answer_requests
+    from turnwise.engine.answer import answer_requests
     from turnwise.models.export.build import build_pack
-    from turnwise.models.protocols import Classify
+    from turnwise.models.requests import Classify
     from turnwise.models.utterances import Reading
     from turnwise.models.verify import verify_pack
     from turnwise.train.maude_checkpoint import save_head

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from turnwise.models.protocols import Batch
-from turnwise.models.tokens import Tokens
-from turnwise.models.utterances import Reading, UtteranceEncoder, hidden_layers
+from turnwise.models.kinds import Batch, Encoder
+from turnwise.models.text import Tokens
+from turnwise.models.utterances import Reading, UtteranceEncoder
 from turnwise.train.utterances import VectorStore, encode_with
 
 
@@ -44,8 +44,10 @@ def test_two_runs_at_once_lose_nothing(tmp_path: Path) -> None:
     assert VectorStore(never, "toy", tmp_path).table(["a", "bb"])[0][:, 0].tolist() == [1, 2]
 
 
-class Echo:
+class Echo(Encoder):
     """A network whose states are the ids, times the number of the layer."""
+
+    layers = 12
 
     def hidden(self, batch: Batch, layer: int) -> np.ndarray:
         return (batch.ids[..., None] * layer).astype(np.float32)
@@ -69,4 +71,4 @@ def test_a_network_that_gives_layers_together_is_asked_once() -> None:
             return [np.full((1, 1, 1), layer, dtype=np.float32) for layer in layers]
 
     batch = Batch(*(np.ones((1, 1), dtype=np.int64) for _ in range(3)))
-    assert [float(states[0, 0, 0]) for states in hidden_layers(Together(), batch, (4, 2))] == [4, 2]
+    assert [float(states[0, 0]) for states in Together().pooled_layers(batch, (4, 2), "mean")] == [4, 2]

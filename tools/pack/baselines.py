@@ -30,15 +30,15 @@ import numpy as np
 import torch
 from make import WEIGHTS, rated_files, training_files
 
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.engine.run import answer_requests
 from turnwise.files import write_json
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.ruber import pooled_words
 from turnwise.models.export.heads import write_head
 from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Lookup
+from turnwise.models.requests import Lookup
 from turnwise.models.utterances import Reading
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 from turnwise.text.tokenise import plain_words

@@ -43,7 +43,7 @@ from make import training_split
 from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
 from turnwise.dialogue import Example
-from turnwise.engine.batching import batches
+from turnwise.engine.answer import batches
 from turnwise.engine.local import judge_examples
 from turnwise.engine.session import Session
 from turnwise.files import write_text
@@ -52,10 +52,10 @@ from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric
 from turnwise.metrics.ruber import Blend
 from turnwise.models.generate import Decoding, Writer
+from turnwise.models.kinds import pool
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import Pooling
-from turnwise.models.tasks import CausalModel, pool
-from turnwise.models.tokens import rectangle
+from turnwise.models.requests import Pooling
+from turnwise.models.text import CausalModel, rectangle
 from turnwise.stats.frechet import frechet
 from turnwise.stats.prd import clustered
 from turnwise.text.corrupt import TRANSFORMS, drop, perturbed, reorder, repeat

@@ -38,7 +38,7 @@ from turnwise.models.generate import Writer
 from turnwise.models.heads_numpy import unpack_weights
 from turnwise.models.maude import MaudeModel, header
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.tasks import CausalModel, EncoderModel
+from turnwise.models.text import CausalModel, EncoderModel
 from turnwise.models.utterances import Reading, UtteranceEncoder
 from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
 from turnwise.train.dialogues import Dialogue, merge_runs, read, split

@@ -17,9 +17,8 @@ from turnwise.analyses.targets import check_targets as check_targets
 from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
 from turnwise.engine.local import Ask, Judged, judge_rows
-from turnwise.engine.session import Session
+from turnwise.engine.session import Session, relaxed_gc
 from turnwise.engine.spool import Spool, metrics_of_turns
-from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.io.identity import InputIdentity
 from turnwise.io.read import read_rows
@@ -151,7 +150,7 @@ def fill_part(
     stream = judge_rows(noted(), part.metrics, ask)
     numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in _ticking(stream, progress))
     try:
-        with seldom_swept():
+        with relaxed_gc():
             for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
                 part.add(item)
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.distance import Distance
 from turnwise.metrics.registry import load_metric
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 from turnwise.stats.frechet import FEWEST, shapiro_wilk
 
 REFERENCES = "references"

@@ -122,7 +122,7 @@ class Asking:
     def _likelihoods(self, history: Sequence[str], texts: Sequence[str]) -> list[float]:
         from turnwise.engine.session import Session
         from turnwise.models import quality
-        from turnwise.models.protocols import TokenScores
+        from turnwise.models.requests import TokenScores
 
         requests = [quality.coherence(history[-1], text) if history else quality.fluency(text) for text in texts]
         with Session(self.models, self.device, self.cache) as session:

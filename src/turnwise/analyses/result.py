@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from turnwise.analyses.targets import check_targets
 from turnwise.engine.local import Judged
+from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.engine.summarise import Summary, SystemValue
-from turnwise.engine.sweeping import seldom_swept
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
@@ -127,7 +127,7 @@ class Result:
 
         target = Path(folder)
         check_targets(folder=target)
-        with seldom_swept():
+        with relaxed_gc():
             with (target / "result.json").open("w", encoding="utf-8") as file:
                 self.write_json(file)
             write_turns(self.records(), metrics_of_turns(self.metrics), target / "turns.parquet")

@@ -133,7 +133,7 @@ def open_writer(options: BotOptions) -> Writer:
     """The causal language model of the models in use, ready to write."""
     from turnwise.models.generate import Writer
     from turnwise.models.pack import load_models
-    from turnwise.models.tasks import CausalModel
+    from turnwise.models.text import CausalModel
 
     model = load_models(options.models, options.device).model("causal-lm")
     if not isinstance(model, CausalModel):

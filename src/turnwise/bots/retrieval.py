@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from turnwise.bots.base import Prompt
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 from turnwise.text.facts import TfIdf
 
 if TYPE_CHECKING:

@@ -60,7 +60,9 @@ def model_list(form: str, models: str | None = None) -> None:
     for source in sources:
         if isinstance(source, Pack):
             roles = source.manifest.roles.items()
-            rows += [{"models": source.name, "role": role, "kind": e.kind, "what": e.file} for role, e in roles]
+            rows += [
+                {"models": source.manifest.name, "role": role, "kind": e.kind, "what": e.file} for role, e in roles
+            ]
         elif not isinstance(source, PaperModels):
             name = Path(str(models)).name
             rows += [{"models": name, "role": role, "kind": "", "what": source.label([role])} for role in source.roles]

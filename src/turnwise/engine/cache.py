@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+import struct
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
-from turnwise.engine.requests import pack_answer, unpack_answer
+import numpy as np
+
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Answer
+from turnwise.models.requests import Answer, Pieces, TokenScores
 
 FILE = "answers.sqlite"
 DEFAULT_LIMIT = 2 * 1024**3
@@ -21,6 +26,8 @@ AT_ONCE = 500
 PATIENCE = 60.0
 # What sqlite says of a file that is no whole database; all else that can go wrong leaves the file as good as it was.
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
 
 
 class Cache:
@@ -166,3 +173,42 @@ def open_cache(where: str | Path | None) -> Cache | None:
         reason = str(problem).removeprefix("--cache ").partition(";")[0]
         sys.stderr.write(f"note: answers of models are not kept: {reason}; give a folder with --cache\n")
         return None
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """An answer as bytes: checksum, header, numbers. Numbers come back exactly as they were."""
+    head: dict[str, Any]
+    if isinstance(answer, TokenScores):
+        numbers = np.array(answer.log_probs, dtype="<f8")
+        head = {"kind": "tokens", "names": answer.tokens}
+    elif isinstance(answer, Pieces):
+        numbers = np.ascontiguousarray(answer.vectors)
+        head = {"kind": "pieces", "names": answer.tokens, "added": answer.added}
+    elif isinstance(answer, Mapping):
+        numbers = np.array(list(answer.values()), dtype="<f8")
+        head = {"kind": "labels", "names": list(answer)}
+    else:
+        numbers = np.ascontiguousarray(answer)
+        head = {"kind": "array"}
+    head |= {"dtype": numbers.dtype.str[1:], "shape": numbers.shape}
+    if head["dtype"] not in DTYPES:
+        raise TypeError(f"answers of {numbers.dtype} cannot be cached")
+    header = json.dumps(head, separators=(",", ":")).encode("ascii")
+    body = struct.pack("<I", len(header)) + header + numbers.astype(DTYPES[head["dtype"]], copy=False).tobytes()
+    return struct.pack("<I", zlib.crc32(body)) + body
+
+
+def unpack_answer(content: bytes) -> Answer | None:
+    """The answer that `pack_answer` wrote, or None where the bytes are damaged."""
+    if len(content) < 8 or struct.unpack_from("<I", content)[0] != zlib.crc32(content[4:]):
+        return None
+    size = struct.unpack_from("<I", content, 4)[0]
+    head = json.loads(content[8 : 8 + size])
+    numbers = np.frombuffer(content, dtype=DTYPES[head["dtype"]], offset=8 + size).reshape(head["shape"])
+    if head["kind"] == "tokens":
+        return TokenScores(tuple(head["names"]), tuple(numbers.tolist()))
+    if head["kind"] == "pieces":
+        return Pieces(tuple(head["names"]), tuple(head["added"]), numbers.copy())
+    if head["kind"] == "labels":
+        return dict(zip(head["names"], numbers.tolist(), strict=True))
+    return numbers.copy()

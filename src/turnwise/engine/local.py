@@ -11,8 +11,8 @@ from itertools import islice
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
-from turnwise.models.protocols import Answer, Request
-from turnwise.models.text_model import MissingLayer
+from turnwise.models.requests import Answer, Request
+from turnwise.models.text import MissingLayer
 from turnwise.problems import Problem
 
 # All requests of a window are answered together: enough rows to fill batches of equal length, few enough for memory.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from turnwise.dialogue import Example, is_blank
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 

@@ -21,7 +21,7 @@ from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.normalise import BATCH, numbers
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Embed, Pieces, Request
+from turnwise.models.requests import Embed, Pieces, Request
 
 Floats = npt.NDArray[np.float64]
 # The weight of each token, and that of a token which no reference has.

@@ -16,7 +16,7 @@ from turnwise.metrics.base import Mode, RunMetric, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, surprisals
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants
 from turnwise.metrics.registry import plain_form
-from turnwise.models.protocols import TokenScores
+from turnwise.models.requests import TokenScores
 from turnwise.problems import Problem
 
 Reduction = Literal["mean", "sum", "median", "min"]

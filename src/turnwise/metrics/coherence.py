@@ -12,7 +12,7 @@ from turnwise.metrics.causal import CausalMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.normalise import BATCH
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Continuation, Request
+from turnwise.models.requests import Continuation, Request
 
 
 @register({"coherence": {}})

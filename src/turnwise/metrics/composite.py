@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.compositions import COMPOSITIONS
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 from turnwise.problems import Problem
 
 

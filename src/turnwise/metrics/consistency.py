@@ -13,7 +13,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.causal import CITE, MODES
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Classify, Request, Window
+from turnwise.models.requests import Classify, Request, Window
 from turnwise.problems import Problem
 
 Aggregate = Literal["last", "mean", "max"]

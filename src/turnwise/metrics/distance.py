@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Level, Metric, Mode, Need, Score
 from turnwise.metrics.masked import check_turns, last_turns
-from turnwise.models.protocols import Embed, Request
+from turnwise.models.requests import Embed, Request
 from turnwise.stats.arrays import FloatArray, IntArray
 from turnwise.text.inputs import SEPARATOR
 

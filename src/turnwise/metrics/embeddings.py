@@ -14,7 +14,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Lookup, Request
+from turnwise.models.requests import Lookup, Request
 from turnwise.models.vectors_file import open_vectors
 from turnwise.problems import Problem
 from turnwise.text.tokenise import Tokens, lower_words, plain_words, treebank_words, words

@@ -11,7 +11,7 @@ from turnwise.metrics.base import Mode
 from turnwise.metrics.causal import CausalMetric
 from turnwise.metrics.normalise import BATCH
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Continuation, Request
+from turnwise.models.requests import Continuation, Request
 
 
 @register({"fluency": {}})

@@ -19,7 +19,7 @@ from turnwise.models.heads_numpy import (
     read_text,
     sigmoid,
 )
-from turnwise.models.protocols import Embed, Lookup, Request, Weights
+from turnwise.models.requests import Embed, Lookup, Request, Weights
 from turnwise.text.tokenise import plain_words
 
 MAUDE = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import METRICS, option_types
-from turnwise.models.protocols import MaskedLikelihood, TokenScores, Window
+from turnwise.models.requests import MaskedLikelihood, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.inputs import SEPARATOR
 from turnwise.text.tokenise import lower_words

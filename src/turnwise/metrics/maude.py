@@ -10,8 +10,8 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Classify, Request
 from turnwise.models.quality import yes
+from turnwise.models.requests import Classify, Request
 
 TURN_END = "\n"
 

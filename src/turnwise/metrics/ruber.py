@@ -25,7 +25,7 @@ from turnwise.models.heads_numpy import (
     related,
     sigmoid,
 )
-from turnwise.models.protocols import Embed, Lookup, Request, Weights
+from turnwise.models.requests import Embed, Lookup, Request, Weights
 from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words
 

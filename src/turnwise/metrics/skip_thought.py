@@ -14,7 +14,7 @@ from turnwise.metrics.embeddings import PRINTED_DECIMALS, cosines
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.heads_numpy import Numbers, read_text
-from turnwise.models.protocols import Floats, Lookup, Request, Weights
+from turnwise.models.requests import Floats, Lookup, Request, Weights
 from turnwise.text.tokenise import plain_words
 
 Part = Literal["both", "uni", "bi"]

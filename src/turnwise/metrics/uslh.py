@@ -18,7 +18,7 @@ from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register, split_list
 from turnwise.metrics.uslh_parts import CITE, MODES
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 
 Composition = Literal["HS", "H", "A", "geometric", "harmonic"]
 Bounds = tuple[float, float]

@@ -14,8 +14,8 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Metric, Mode, Need, Score
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, SHORTEST, check_length, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.models.quality import yes
+from turnwise.models.requests import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.inputs import context_text
 from turnwise.text.tokenise import plain_words

@@ -17,7 +17,7 @@ from turnwise.metrics.masked import NO_FAST_PART, fast_form
 from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants, numbers
 from turnwise.metrics.registry import load_part, plain_form, register, split_list
 from turnwise.metrics.usr_parts import CITE, MODES
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 from turnwise.problems import Problem
 
 # The authors' three sub-metrics. Another metric can stand for a quality too, under its own name.

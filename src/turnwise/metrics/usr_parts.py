@@ -24,8 +24,8 @@ from turnwise.metrics.masked import (
     split_separators,
 )
 from turnwise.metrics.registry import register
-from turnwise.models.protocols import Classify, Request, Window
 from turnwise.models.quality import yes
+from turnwise.models.requests import Classify, Request, Window
 from turnwise.problems import Problem
 from turnwise.text.facts import TfIdf, choose_fact
 from turnwise.text.inputs import context_text

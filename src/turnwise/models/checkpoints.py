@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Model
+from turnwise.models.kinds import Model, ModelSource
 from turnwise.models.transformers_backend import GPU_BUDGET, Kind, open_transformers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
 CONFIG, HEADS, RECURRENT = "config.json", "heads.json", "maude.safetensors"
 
 
-class CheckpointModels:
+class CheckpointModels(ModelSource):
     """The checkpoint in a folder, or those in its folders, by the roles that they fill; opened when first asked for."""
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
@@ -115,7 +115,7 @@ class CheckpointModels:
     def _open_recurrent(self, role: str) -> Model:
         """A small network in numpy over the vectors of another checkpoint."""
         from turnwise.models.maude import MaudeModel
-        from turnwise.models.tasks import EncoderModel
+        from turnwise.models.text import EncoderModel
         from turnwise.models.utterances import UtteranceEncoder
 
         head, reading, content = self._head(role)

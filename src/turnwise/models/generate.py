@@ -14,8 +14,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.models.protocols import Floats
-from turnwise.models.tasks import CausalModel
+from turnwise.models.requests import Floats
+from turnwise.models.text import CausalModel
 
 Method = Literal["greedy", "top-k", "nucleus"]
 Doubles = NDArray[np.float64]

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.models.protocols import Floats, Row, Weights
+from turnwise.models.kinds import Model, Row
+from turnwise.models.requests import Floats, Weights
 
 Numbers = Mapping[str, Floats]
 Activation = Literal["relu", "tanh"]
@@ -28,20 +29,11 @@ SCALES = ".scales"
 
 
 @dataclass
-class HeadWeights:
+class HeadWeights(Model):
     """Answers `Weights`."""
 
     weights: Numbers
     fingerprint: str
-    budget: int = 1
-
-    def rows(self, request: Weights) -> list[Row]:
-        """None: nothing has to run."""
-        return []
-
-    def run(self, rows: Sequence[Row]) -> list[Any]:
-        """Never asked for."""
-        return []
 
     def answer(self, request: Weights, rows: Sequence[Row], results: Sequence[Any]) -> Numbers:
         """All weights."""

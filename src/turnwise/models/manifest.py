@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, cast
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import WHOLE, Window
+from turnwise.models.requests import WHOLE, Window
 
 MANIFEST = "manifest.json"
 FORMAT = 1

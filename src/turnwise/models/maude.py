@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.kinds import CPU_BUDGET, Model, Row
 from turnwise.models.maude_head import Head, State, header, read_head
-from turnwise.models.protocols import Classify, Floats, Row
-from turnwise.models.tasks import CPU_BUDGET
+from turnwise.models.requests import Classify, Floats
 from turnwise.models.utterances import UtteranceEncoder
 
 __all__ = ["LABELS", "TURN_END", "Conversation", "Head", "MaudeModel", "State", "header", "read_head"]
@@ -59,7 +59,7 @@ def _one_line(text: object, what: str) -> str:
 
 
 @dataclass
-class MaudeModel:
+class MaudeModel(Model):
     """Answers `Classify`: the turns of the context are the lines of the first text, the response is the second."""
 
     encoder: UtteranceEncoder

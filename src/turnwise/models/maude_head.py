@@ -11,7 +11,7 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.heads_numpy import unpack_weights
-from turnwise.models.protocols import Floats, Pooling
+from turnwise.models.requests import Floats, Pooling
 from turnwise.models.utterances import Reading
 
 Difference = Literal["absolute", "signed"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -15,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError, in_brief
+from turnwise.models.kinds import CPU_BUDGET, Encoder, Model, ModelSource
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.onnx.session import thread_count
-from turnwise.models.protocols import Encoder, Model, ModelSource
 from turnwise.models.table import Table
-from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
-from turnwise.models.text_model import CPU_BUDGET
-from turnwise.models.tokens import Tokens, read_tokenizer
+from turnwise.models.text import CausalModel, ClassifierModel, EncoderModel, MaskedModel, Tokens, read_tokenizer
 from turnwise.plugins import Registry
 
 if TYPE_CHECKING:
@@ -53,7 +50,7 @@ PACKS = Registry[Path](
 )
 
 
-class Pack:
+class Pack(ModelSource):
     """A pack on disk. Roles are opened when first asked for; every file is checked against its hash first.
 
     `precision` is that of its arithmetic: fp32, in which a text scores the same everywhere, or int8, which is faster.
@@ -62,15 +59,11 @@ class Pack:
     def __init__(self, folder: Path, precision: Precision = "fp32") -> None:
         self.folder, self.precision = folder, precision
         self.manifest: Manifest = read_manifest(folder)
+        self.name = self.manifest.name if precision == "fp32" else f"{self.manifest.name}{AT}{precision}"
         self._models: dict[str, Model] = {}
         self._sessions: dict[str, InferenceSession] = {}
         self._tables: dict[str, dict[str, npt.NDArray[Any]]] = {}
         self._tokenizers: dict[str, Tokenizer] = {}
-
-    @property
-    def name(self) -> str:
-        """The pack's own name."""
-        return self.manifest.name
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -107,12 +100,6 @@ class Pack:
             self.word_table(entry)
         with ThreadPoolExecutor(thread_count()) as threads:
             list(threads.map(self._session, closed))
-
-    def label(self, roles: Iterable[str]) -> str:
-        """The pack and a hash of what answers for these roles: a name for scores that were made with them."""
-        prints = "".join(map(self.fingerprint, sorted(roles)))
-        name = self.name if self.precision == "fp32" else f"{self.name}{AT}{self.precision}"
-        return f"{name}#{hashlib.sha256(prints.encode()).hexdigest()[:8]}"
 
     def read(self, name: str) -> bytes:
         """Return the content of a file after checking its hash."""

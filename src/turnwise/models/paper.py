@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import WHOLE, Model, Window
+from turnwise.models.kinds import Model, ModelSource
+from turnwise.models.requests import WHOLE, Window
 from turnwise.models.transformers_backend import Kind, open_transformers
 
 
@@ -44,7 +45,7 @@ PAPER: dict[str, Source] = {
 }
 
 
-class PaperModels:
+class PaperModels(ModelSource):
     """The papers' models by role; loaded when first asked for."""
 
     name = "paper"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from turnwise.models.protocols import Classify, Continuation, MaskedLikelihood, TokenScores
+from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, TokenScores
 from turnwise.text.inputs import context_text
 
 # A feeling is often in answer to something; the emotion head learnt with this many turns before the response.

@@ -8,27 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.models.protocols import Floats, Lookup, Row
-from turnwise.models.text_model import CPU_BUDGET
+from turnwise.models.kinds import Model, Row
+from turnwise.models.requests import Floats, Lookup
 
 
 @dataclass
-class Table:
+class Table(Model):
     """Answers `Lookup` from rows of numbers by name; `missing` stands for a name that is not there."""
 
     values: Mapping[str, Mapping[str, int]]
     numbers: Mapping[str, Floats]
     missing: Mapping[str, float]
     fingerprint: str
-    budget: int = CPU_BUDGET
-
-    def rows(self, request: Lookup) -> list[Row]:
-        """None: nothing has to run."""
-        return []
-
-    def run(self, rows: Sequence[Row]) -> list[Any]:
-        """Never asked for."""
-        return []
 
     def answer(self, request: Lookup, rows: Sequence[Row], results: Sequence[Any]) -> Floats:
         """One row of numbers per item, or one number where the table has only one."""

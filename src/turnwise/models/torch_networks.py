@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Batch, Floats, Ints
-from turnwise.models.text_model import check_layer
+from turnwise.models.kinds import Batch, CausalLM, Classifier, Encoder, Later, MaskedLM
+from turnwise.models.requests import Floats, Ints
+from turnwise.models.text import check_layer
 
-Later = Callable[[], Floats]
 # The vocabulary-sized head runs on so many places at a time, so that its logits fit into memory.
 MOST_PLACES = {"cpu": 2048, "cuda": 8192}
 # Models that take a ready mask of who sees whom as it is, from version 5 of transformers on. Given one for each token,
@@ -88,7 +88,7 @@ def _likelihood(head: Callable[[Tensor], Tensor], states: Tensor, wanted: Tensor
 
 
 @dataclass
-class TorchEncoder:
+class TorchEncoder(Encoder):
     """Hidden states of any layer."""
 
     module: Any
@@ -97,10 +97,6 @@ class TorchEncoder:
     def layers(self) -> int:
         """See `Encoder`."""
         return int(self.module.config.num_hidden_layers) + 1
-
-    def hidden(self, batch: Batch, layer: int) -> Floats:
-        """See `Encoder`."""
-        return self.begin_hidden(batch, layer)()
 
     @torch.inference_mode()
     def begin_hidden(self, batch: Batch, layer: int) -> Later:
@@ -127,14 +123,10 @@ def pool(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
 
 
 @dataclass
-class TorchMaskedLM:
+class TorchMaskedLM(MaskedLM):
     """Likelihood at masked places; the vocabulary-sized head runs on those places only."""
 
     module: Any
-
-    def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
-        """See `MaskedLM`."""
-        return self.begin_log_probs(batch, rows, places, wanted)()
 
     @torch.inference_mode()
     def begin_log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Later:
@@ -160,15 +152,11 @@ class TorchMaskedLM:
 
 
 @dataclass
-class TorchClassifier:
+class TorchClassifier(Classifier):
     """A sequence classifier with its own head."""
 
     module: Any
     labels: tuple[str, ...]
-
-    def logits(self, batch: Batch) -> Floats:
-        """See `Classifier`."""
-        return self.begin_logits(batch)()
 
     @torch.inference_mode()
     def begin_logits(self, batch: Batch) -> Later:
@@ -176,7 +164,7 @@ class TorchClassifier:
         return _later(self.module(**_inputs(self.module, batch)).logits)
 
 
-class TorchHead:
+class TorchHead(Classifier):
     """A head that `turnwise train` wrote, over its trunk."""
 
     def __init__(
@@ -193,10 +181,6 @@ class TorchHead:
             for layer in ("dense", "out")
         )
 
-    def logits(self, batch: Batch) -> Floats:
-        """See `Classifier`."""
-        return self.begin_logits(batch)()
-
     @torch.inference_mode()
     def begin_logits(self, batch: Batch) -> Later:
         """`logits`, begun."""
@@ -207,14 +191,10 @@ class TorchHead:
 
 
 @dataclass
-class TorchCausalLM:
+class TorchCausalLM(CausalLM):
     """Likelihood after a prefix, whose keys and values are computed once for all rows that share it."""
 
     module: Any
-
-    def log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Floats:
-        """See `CausalLM`."""
-        return self.begin_log_probs(prefixes, source, batch, wanted)()
 
     @torch.inference_mode()
     def begin_log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Later:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from turnwise.errors import TurnwiseError, in_brief
-from turnwise.models.protocols import WHOLE, Model, Window
-from turnwise.models.tasks import CausalModel, ClassifierModel, EncoderModel, MaskedModel
-from turnwise.models.tokens import Tokens
+from turnwise.models.kinds import Model
+from turnwise.models.requests import WHOLE, Window
+from turnwise.models.text import CausalModel, ClassifierModel, EncoderModel, MaskedModel, Tokens
 
 Kind = Literal["encoder", "masked-lm", "causal-lm", "classifier"]
 CLASSES = {

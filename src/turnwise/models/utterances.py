@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnwise.models.protocols import Batch, Encoder, Floats, Pooling, Row
-from turnwise.models.tasks import pool
-from turnwise.models.tokens import Tokens, rectangle
+from turnwise.models.kinds import Encoder, Row
+from turnwise.models.requests import Floats, Pooling
+from turnwise.models.text import Tokens, rectangle
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,6 @@ class UtteranceEncoder:
         return Row(tuple(encoding.ids), tuple(encoding.type_ids))
 
     def vectors(self, rows: Sequence[Row]) -> Floats:
-        """A vector for each row."""
+        """Return a vector for each row."""
         padded = rectangle([row.ids for row in rows], [row.types for row in rows])
-        if (pooled := getattr(self.network, "pooled_layers", None)) is not None:
-            return np.concatenate(pooled(padded, self.reading.layers, self.reading.pooling), axis=1)
-        states = hidden_layers(self.network, padded, self.reading.layers)
-        return np.stack(
-            [
-                np.concatenate([pool(layer[place, : len(row.ids)], self.reading.pooling, ()) for layer in states])
-                for place, row in enumerate(rows)
-            ]
-        )
-
-
-def hidden_layers(network: Encoder, batch: Batch, layers: Sequence[int]) -> list[Floats]:
-    """The states of several layers; in one pass where the network can give them together."""
-    together = getattr(network, "hidden_layers", None)
-    if together is not None:
-        found: list[Floats] = together(batch, layers)
-        return found
-    return [network.hidden(batch, layer) for layer in layers]
+        return np.concatenate(self.network.pooled_layers(padded, self.reading.layers, self.reading.pooling), axis=1)

@@ -14,7 +14,7 @@ import numpy as np
 from turnwise.errors import TurnwiseError
 from turnwise.models.manifest import Manifest, RoleEntry
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.protocols import (
+from turnwise.models.requests import (
     Answer,
     Classify,
     Continuation,

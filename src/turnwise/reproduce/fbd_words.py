@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.models.protocols import Lookup
+from turnwise.models.requests import Lookup
 from turnwise.reproduce.room import Room
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import spearman

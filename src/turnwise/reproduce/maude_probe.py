@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Embed
+from turnwise.models.requests import Embed
 from turnwise.reproduce.cells import Ours, by_corpus
 from turnwise.reproduce.lda import Floats, discriminant
 from turnwise.reproduce.maude_variants import TRUE, turns_of

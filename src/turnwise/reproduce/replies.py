@@ -13,8 +13,7 @@ from turnwise.bots.language_model import prompt_text
 from turnwise.engine.cache import open_cache
 from turnwise.models.generate import Writer
 from turnwise.models.pack import load_models
-from turnwise.models.protocols import ReadySource
-from turnwise.models.tasks import CausalModel
+from turnwise.models.text import CausalModel
 from turnwise.reproduce.room import Room
 
 ROLE = "causal-lm"
@@ -26,7 +25,7 @@ def replies_to(room: Room, contexts: Sequence[Sequence[str]]) -> list[str] | Non
     if ROLE not in room.roles:
         return None
     source = load_models(room.models, room.device)
-    fingerprint = source.fingerprint(ROLE) if isinstance(source, ReadySource) else source.model(ROLE).fingerprint
+    fingerprint = source.fingerprint(ROLE)
     prompts = [prompt_text(context) for context in contexts]
     keys = [_key(fingerprint, prompt) for prompt in prompts]
     cache = open_cache(room.cache)

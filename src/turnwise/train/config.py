@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.tokens import read_tokenizer
+from turnwise.models.text import read_tokenizer
 from turnwise.text.corrupt import Rules
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.negatives import Mix

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Floats
+from turnwise.models.requests import Floats
 from turnwise.train.heads import Fitted, Recipe, fit, seeded
 from turnwise.train.maude_data import Kind, Sampled
 from turnwise.train.maude_draws import Batch, Drawn

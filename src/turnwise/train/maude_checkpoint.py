@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.models.export.maude import CARD, OWN, WEIGHTS
-from turnwise.models.protocols import Floats
+from turnwise.models.requests import Floats
 from turnwise.models.utterances import Reading
 from turnwise.train.checkpoint import save_model
 from turnwise.train.maude import Maude

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from turnwise.models.protocols import Floats
+from turnwise.models.requests import Floats
 from turnwise.train.heads import Places
 from turnwise.train.maude_data import CORRUPTIONS, SEMANTICS, SYNTAX, Kind, Sampled
 

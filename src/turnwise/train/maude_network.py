@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.maude_head import GAIN
-from turnwise.models.protocols import Floats
+from turnwise.models.requests import Floats
 from turnwise.train.maude_draws import Batch
 from turnwise.train.maude_options import Options
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnwise.models.protocols import Floats
-from turnwise.models.tokens import Tokens
+from turnwise.models.requests import Floats
+from turnwise.models.text import Tokens
 from turnwise.models.utterances import Reading
 from turnwise.train.checkpoint import open_network
 from turnwise.train.utterances import Encode

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from turnwise.dialogue import Example, mean_rating
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.engine.local import cluster_key
-from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json
 from turnwise.io.corpora import CORPORA
@@ -23,7 +23,7 @@ from turnwise.io.read import read_rows
 from turnwise.models import quality as about
 from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Request
+from turnwise.models.requests import Request
 from turnwise.stats.arrays import FloatArray, cluster_codes, sum_by_cluster
 from turnwise.stats.bootstrap import RESAMPLES, bootstrap, percentile_interval
 from turnwise.stats.correlation import partial_correlation, spearman, spearman_of_weights

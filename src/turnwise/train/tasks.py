@@ -14,7 +14,7 @@ import numpy as np
 
 from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Embed, Floats
+from turnwise.models.requests import Embed, Floats
 from turnwise.text.corrupt import valid_or_corrupted
 from turnwise.text.facts import LEAST_OF_MEANING, LEAST_OF_WORDS, ChooseFact, TfIdf, by_meaning, by_words
 from turnwise.text.inputs import context_text, restyled

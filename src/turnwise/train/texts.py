@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.engine.run import answer_requests
 from turnwise.models.heads_numpy import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, directions
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Embed, Lookup
+from turnwise.models.requests import Embed, Lookup
 from turnwise.text.tokenise import plain_words
 
 NOTHING = -1

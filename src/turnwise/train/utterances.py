@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.engine.batching import batches
+from turnwise.engine.answer import batches
 from turnwise.files import atomic
-from turnwise.models.protocols import Floats
+from turnwise.models.requests import Floats
 from turnwise.models.utterances import UtteranceEncoder
 
 Halves = npt.NDArray[np.float16]

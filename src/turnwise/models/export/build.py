@@ -24,8 +24,8 @@ from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.export.tables import count, write_unigrams, write_vectors
 from turnwise.models.manifest import FORMAT, MANIFEST, check_name
 from turnwise.models.pack import Pack
-from turnwise.models.protocols import Embed, Window
-from turnwise.models.tokens import Tokens
+from turnwise.models.requests import Embed, Window
+from turnwise.models.text import Tokens
 
 # Steps in a standard deviation, by role; "words" is the shared table. Finer is larger.
 # A causal language model's layers go onto a grid of blocks; its number is for its words.
@@ -208,7 +208,7 @@ class PackBuilder:
         """The encoder that was just written, read back as any user would read it."""
         from turnwise.models.onnx.networks import OnnxEncoder
         from turnwise.models.onnx.session import open_session
-        from turnwise.models.tasks import EncoderModel
+        from turnwise.models.text import EncoderModel
 
         entry = self.roles["encoder"]
         table = self._words if entry.get("words") else None

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.models.export.storage import Floats, quantise
-from turnwise.models.protocols import Embed
-from turnwise.models.tokens import Tokens
+from turnwise.models.requests import Embed
+from turnwise.models.text import Tokens
 from turnwise.text.tokenise import plain_words
 
 COMMON = 1e-3

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Batch, Floats, Ints
-from turnwise.models.text_model import CPU_BUDGET, check_layer
+from turnwise.models.kinds import CPU_BUDGET, Batch, CausalLM, Classifier, Encoder, MaskedLM
+from turnwise.models.requests import Floats, Ints
+from turnwise.models.text import check_layer
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +41,7 @@ def check_graph(session: InferenceSession, kind: str, head: str | None, labels: 
 
 
 @dataclass
-class OnnxEncoder:
+class OnnxEncoder(Encoder):
     """Hidden states of any layer. Given a pool of threads, the rows of a batch are shared out among them."""
 
     session: InferenceSession
@@ -59,11 +60,11 @@ class OnnxEncoder:
         """See `Encoder`."""
         return self.hidden_layers(batch, [layer])[0]
 
-    def hidden_layers(self, batch: Batch, wanted: Sequence[int]) -> list[Floats]:
+    def hidden_layers(self, batch: Batch, layers: Sequence[int]) -> list[Floats]:
         """The states of several layers, in one pass."""
-        for layer in wanted:
+        for layer in layers:
             check_layer(layer, self.layers)
-        names = [self._outputs[layer] for layer in wanted]
+        names = [self._outputs[layer] for layer in layers]
         if self.pool is None:
             states: list[Floats] = self.session.run(names, _inputs(batch))
             return states
@@ -73,7 +74,7 @@ class OnnxEncoder:
 
 
 @dataclass
-class OnnxMaskedLM:
+class OnnxMaskedLM(MaskedLM):
     """Likelihood at places."""
 
     session: InferenceSession
@@ -92,7 +93,7 @@ class OnnxMaskedLM:
 
 
 @dataclass
-class OnnxClassifier:
+class OnnxClassifier(Classifier):
     """One of the heads in a file."""
 
     session: InferenceSession
@@ -106,7 +107,7 @@ class OnnxClassifier:
 
 
 @dataclass
-class OnnxCausalLM:
+class OnnxCausalLM(CausalLM):
     """Likelihood after a prefix, whose keys and values are computed once for all rows that share it."""
 
     session: InferenceSession

@@ -1,17 +1,14 @@
-"""The questions that metrics put to models, and what a model must be able to do to answer them.
+"""Requests, which metrics build and models answer, and the forms of the answers.
 
-A metric builds requests; it never sees a model. Requests are frozen, hashable and made of plain values, so that
-equal ones are answered once and answers can be cached by content; `key` and the field names are part of the cache's
-keys and outlive every renaming. Two layers answer them: a *network* (one of the
-four protocols below, arrays in and arrays out, one class per backend) and a *model* that turns requests into rows
-of token ids and results into answers, written once for all backends.
+A metric never sees a model. Requests are frozen, hashable and made of plain values, so that equal ones are answered
+once and answers can be cached by content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +47,21 @@ class Window:
 WHOLE = Window()
 
 
+class Request:
+    """Base of every request: a frozen dataclass of plain values, whose `role` names the model that answers it.
+
+    `key` and the field names are part of the cache's keys: never change them. With `runs = False` no network runs for
+    it: its answer is looked up, or computed from the answers of other requests, and is not kept in the cache.
+    """
+
+    __slots__ = ()
+    key: ClassVar[str]
+    runs: ClassVar[bool] = True
+    role: str
+
+
 @dataclass(frozen=True, slots=True)
-class Embed:
+class Embed(Request):
     """The vector of a text or a pair; `tokens` gives one vector per token, without the special ones.
 
     `pieces` gives `Pieces`: the tokens themselves too, and those that the model's template adds. Of several layers the
@@ -68,7 +78,7 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedLikelihood:
+class MaskedLikelihood(Request):
     """How likely each token is when it alone is masked.
 
     `span` keeps to the tokens within these characters of the last text (the pair's second, or the only one);
@@ -86,7 +96,7 @@ class MaskedLikelihood:
 
 
 @dataclass(frozen=True, slots=True)
-class Continuation:
+class Continuation(Request):
     """How likely each token of the response is after the context; the two are joined as they are.
 
     Without a context the first token is judged after the begin-of-text token if `begin` is true, and not at
@@ -102,7 +112,7 @@ class Continuation:
 
 
 @dataclass(frozen=True, slots=True)
-class Classify:
+class Classify(Request):
     """The probability of each label for a text, or for a pair of texts."""
 
     key: ClassVar[str] = "Classify"
@@ -113,26 +123,28 @@ class Classify:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Request):
     """Static facts about words: vectors (a row of NaN for an unknown word) or unigram log-probabilities.
 
     `unit` says what the items are: words, or tokens of the masked language model.
     """
 
     key: ClassVar[str] = "Lookup"
+    runs: ClassVar[bool] = False
     items: tuple[str, ...]
     unit: Literal["word", "token"] = "word"
     role: str = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Request):
     """The weights of a small network, by name: its metric works them out on vectors that other roles give.
 
     So every such metric shares the encoder's answers, and a network of a few thousand numbers needs no runtime.
     """
 
     key: ClassVar[str] = "Weights"
+    runs: ClassVar[bool] = False
     role: str
 
 
@@ -153,116 +165,4 @@ class Pieces:
     vectors: Floats
 
 
-Request = Embed | MaskedLikelihood | Continuation | Classify | Lookup | Weights
 Answer = npt.NDArray[Any] | TokenScores | Pieces | Mapping[str, float] | Mapping[str, Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sequence for a network: ids after a shared prefix, and the places that are asked about.
-
-    Rows of different `group` cannot run together; `wanted` holds the true ids at `places`.
-    """
-
-    ids: tuple[int, ...]
-    types: tuple[int, ...] = ()
-    places: tuple[int, ...] = ()
-    wanted: tuple[int, ...] = ()
-    prefix: tuple[int, ...] = ()
-    group: int = 0
-
-
-class Model(Protocol):
-    """Answers one kind of request. `fingerprint` names everything that its answers depend on."""
-
-    fingerprint: str
-    budget: int
-
-    def rows(self, request: Any) -> list[Row]:
-        """The sequences that have to run to answer a request; possibly none."""
-
-    def run(self, rows: Sequence[Row]) -> list[Any]:
-        """One result per row; all rows are of one group."""
-
-    def answer(self, request: Any, rows: Sequence[Row], results: Sequence[Any]) -> Answer:
-        """The answer, from the results of the request's rows."""
-
-
-class ModelSource(Protocol):
-    """Where models come from: a pack, or names on a hub."""
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles that it has a model for."""
-
-    def model(self, role: str) -> Model:
-        """The model of a role, opened when first asked for."""
-
-    def label(self, roles: Iterable[str]) -> str:
-        """A name for what answers for these roles, so that scores can say what made them."""
-
-
-@runtime_checkable
-class ReadySource(Protocol):
-    """A source that knows its models before they are opened, and opens several at a time."""
-
-    def fingerprint(self, role: str) -> str:
-        """What the model of a role will call itself."""
-
-    def open_together(self, roles: Iterable[str]) -> None:
-        """Open the models of all these roles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Token ids, filled up on the right; `mask` is 1 where there is a token."""
-
-    ids: Ints
-    mask: Ints
-    types: Ints
-
-
-class Encoder(Protocol):
-    """Embeds text."""
-
-    @property
-    def layers(self) -> int:
-        """How many layers can be asked for, the embeddings of the words included."""
-
-    def hidden(self, batch: Batch, layer: int) -> Floats:
-        """Hidden states (rows, tokens, width) of a layer, counted as Python counts: -1 is the last."""
-
-
-class MaskedLM(Protocol):
-    """Judges tokens at places, masked or not."""
-
-    def log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Floats:
-        """The log-probability of each wanted id at its row and place; rows come in order."""
-
-
-class CausalLM(Protocol):
-    """Judges tokens by those before them."""
-
-    def log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Floats:
-        """The log-probability (rows, tokens) of each wanted id after the tokens up to there.
-
-        Row i of `batch` continues prefix `source[i]`, so a prefix that many rows share is read once.
-        """
-
-    def advance(self, ids: Ints, past: Any) -> tuple[Floats, Any]:
-        """Read on: logits (rows, words) of the token after these, and what is remembered up to there.
-
-        Rows are equally long. `past` is None at the start of a text, and is used up.
-        """
-
-    def select(self, past: Any, rows: Ints) -> Any:
-        """What is remembered of these rows, in this order; a row may come several times."""
-
-
-class Classifier(Protocol):
-    """Assigns labels."""
-
-    labels: tuple[str, ...]
-
-    def logits(self, batch: Batch) -> Floats:
-        """The unnormalised log-probabilities (rows, labels)."""

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.engine.batching import batches
+from turnwise.engine import answer
+from turnwise.engine.answer import batches
 from turnwise.engine.cache import Cache
-from turnwise.engine.run import answer_requests
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Classify, Embed, MaskedLikelihood, Row, TokenScores
+from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.requests import Classify, Embed, MaskedLikelihood, Request, TokenScores
 
 
-class Counting:
+class Counting(Model):
     """A model whose answer to a text is its letters' codes; it notes every batch."""
 
     fingerprint, budget, ahead = "counting", 16, 0
@@ -24,9 +25,6 @@ class Counting:
     def __init__(self, capacity: int = 10**9, fault: Exception | None = None) -> None:
         self.seen: list[list[Row]] = []
         self.capacity, self.fault = capacity, fault or MemoryError()
-
-    def model(self, role: str) -> Counting:
-        return self
 
     def rows(self, request) -> list[Row]:
         ids = tuple(map(ord, request.text))
@@ -44,6 +42,20 @@ class Counting:
         if isinstance(request, MaskedLikelihood):
             return TokenScores(tuple(chr(row.wanted[0]) for row in rows), tuple(results))
         return {"sum": results[0]}
+
+
+class Only(ModelSource):
+    """The same model for every role."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def model(self, role: str) -> Model:
+        return self._model
+
+
+def answer_requests(requests: Sequence[Request], model: Model, **options):
+    return answer.answer_requests(requests, Only(model), **options)
 
 
 def test_equal_requests_run_once() -> None:

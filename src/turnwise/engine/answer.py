@@ -1,24 +1,35 @@
-"""Answering requests: plan, batch, run, remember. A killed run starts again where its last batch ended."""
+"""Answer requests: deduplicate, look into the cache, batch, run, keep. A killed run starts again at its last batch."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from turnwise.engine.batching import batches
 from turnwise.engine.cache import Cache
-from turnwise.engine.plan import make_plan
 from turnwise.errors import TurnwiseError
-from turnwise.models.protocols import Answer, Model, ModelSource, ReadySource, Request, Row
+from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.requests import Answer, Request
 
+# Part of every key: raise it when answers change their meaning, and old cache entries are simply not found.
+FORM = 1
 # Requests that are read at a time, and tokens that are sorted together where others run meanwhile.
 READ_AHEAD, PORTION = 1024, 524_288
 # Whose the rows of a batch are: for each, the numbers of requests and the row's place in each.
 Owners = list[list[tuple[int, int]]]
 OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad alloc", "failed to allocate memory")
+
+
+def request_key(fingerprint: str, request: Request) -> bytes:
+    """Return the sixteen bytes that name a request to a model by content alone."""
+    fields = dataclasses.asdict(request)  # type: ignore[call-overload]
+    fields.pop("role")  # the fingerprint says which model answers; what the metric calls it is of no matter
+    text = json.dumps([FORM, fingerprint, request.key, fields], sort_keys=True)
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
 
 
 def answer_requests(
@@ -28,16 +39,49 @@ def answer_requests(
     cache: Cache | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[Request, Answer]:
-    """The answer to every distinct request. `progress` is told how many more were answered, after each batch."""
-    plan = make_plan(requests, source, cache)
-    answers = plan.known
+    """Return the answer to every distinct request. `progress` is told how many more were answered, after each batch."""
+    # What each request that no network runs for asks first; those requests join the others, to be batched with them.
+    first: dict[Request, Sequence[Request]] = {}
+    queue = deque(dict.fromkeys(requests))
+    wanted: dict[str, dict[Request, bytes]] = {}
+    while queue:
+        request = queue.popleft()
+        if request.runs:
+            wanted.setdefault(request.role, {})[request] = b""
+        elif request not in first:
+            first[request] = source.model(request.role).asks(request)
+            queue.extend(first[request])
+    answers = {} if cache is None else _cached(wanted, source, cache)
     if progress is not None and answers:
         progress(len(answers))
-    missing = {role: wanted for role, wanted in plan.missing.items() if wanted}
-    if isinstance(source, ReadySource):
-        source.open_together(missing)
-    for role, wanted in missing.items():
-        _run_model(source.model(role), wanted, answers, cache, progress)
+    missing = {
+        role: {request: key for request, key in keys.items() if request not in answers}
+        for role, keys in wanted.items()
+        if any(request not in answers for request in keys)
+    }
+    source.open_together(missing)
+    for role, keys in missing.items():
+        _run_model(source.model(role), keys, answers, cache, progress)
+
+    def finish(request: Request) -> Answer:
+        if request not in answers:
+            given = [finish(one) for one in first[request]]
+            answers[request] = source.model(request.role).answer(request, [], given)
+        return answers[request]
+
+    for request in first:
+        finish(request)
+    return answers
+
+
+def _cached(wanted: Mapping[str, dict[Request, bytes]], source: ModelSource, cache: Cache) -> dict[Request, Answer]:
+    """Give every request its key, and return what the cache has. No model is opened where the source can do without."""
+    answers: dict[Request, Answer] = {}
+    for role, keys in wanted.items():
+        fingerprint = source.fingerprint(role)
+        keys.update({request: request_key(fingerprint, request) for request in keys})
+        found = cache.get(keys.values())
+        answers |= {request: found[key] for request, key in keys.items() if key in found}
     return answers
 
 
@@ -87,14 +131,43 @@ def _run_model(
         finish(done)
 
 
+def batches(rows: Sequence[Row], budget: int) -> Iterator[list[int]]:
+    """Indices of rows that run together. A row over the budget runs alone.
+
+    Longest first, so that too large a batch fails at once and not after an hour, and neighbours need little
+    padding. A prefix that several rows share counts once, as it is read once.
+
+    >>> list(batches([Row((1,)), Row((1, 2, 3)), Row((1, 2))], budget=4))
+    [[1], [2, 0]]
+    """
+    order = sorted(
+        range(len(rows)), key=lambda i: (rows[i].group, -len(rows[i].prefix), rows[i].prefix, -len(rows[i].ids))
+    )
+    current: list[int] = []
+    widest = longest = prefixes = 0
+    last: Row | None = None
+    for i in order:
+        row = rows[i]
+        # Rows that share a prefix are neighbours, so that a new one shows.
+        new = prefixes + (last is None or (row.prefix is not last.prefix and row.prefix != last.prefix))
+        wide, long = max(widest, len(row.ids)), max(longest, len(row.prefix))
+        fits = (len(current) + 1) * wide + new * long <= budget
+        if last is not None and current and (not fits or row.group != last.group):
+            yield current
+            current, new, wide, long = [], 1, len(row.ids), len(row.prefix)
+        current.append(i)
+        prefixes, widest, longest, last = new, wide, long, row
+    if current:
+        yield current
+
+
 def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, list[Row]]]:
     """The rows of all requests, by number, at once; or of some, where the first can run while the next are made."""
-    most = PORTION if getattr(model, "ahead", 0) else math.inf
+    most = PORTION if model.ahead else math.inf
     portion: dict[int, list[Row]] = {}
     tokens = 0
     for start in range(0, len(requests), READ_AHEAD):
-        if (read_ahead := getattr(model, "read_ahead", None)) is not None:
-            read_ahead(requests[start : start + READ_AHEAD])
+        model.read_ahead(requests[start : start + READ_AHEAD])
         for number, request in enumerate(requests[start : start + READ_AHEAD], start):
             portion[number] = rows = model.rows(request)
             tokens += sum(len(row.ids) for row in rows)
@@ -110,11 +183,10 @@ def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator
     A GPU is given its batches from this one thread: what is begun goes on by itself, and another thread would have to
     wait for this one at every step of its own.
     """
-    ahead = getattr(model, "ahead", 0)
     under_way: deque[tuple[Owners, Callable[[], list[Any]]]] = deque()
     for owners, rows in todo:
         under_way.append((owners, begin_rows(model, rows)))
-        if len(under_way) > ahead:
+        if len(under_way) > model.ahead:
             done, wait = under_way.popleft()
             yield done, wait()
     while under_way:
@@ -124,9 +196,8 @@ def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator
 
 def begin_rows(model: Model, rows: Sequence[Row]) -> Callable[[], list[Any]]:
     """Begin a batch; if memory does not suffice for it, its halves are run, and less is asked for next time."""
-    begin = getattr(model, "begin", None) if getattr(model, "ahead", 0) else None
     try:
-        begun: Callable[[], list[Any]] = begin(rows) if begin is not None else partial(model.run, rows)
+        begun = model.begin(rows)
     except Exception as problem:  # torch and onnxruntime have each their own class for this
         found = _in_halves(model, rows, problem)
         return lambda: found
