@@ -174,6 +174,23 @@ def test_an_unlisted_file_is_refused(copy: Path) -> None:
         load_pack(copy)
 
 
+def test_no_byte_is_read_that_has_no_hash(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may name a file of its own; in the working folder it would be read without a check."""
+
+    def change(manifest):
+        del manifest["files"]["words.bin"]
+        for entry in manifest["roles"].values():
+            entry.pop("words", None)
+            entry.pop("words_shape", None)
+
+    edit(copy, change)
+    monkeypatch.chdir(copy)
+    for use in (verify_pack, lambda folder: load_pack(folder).model("nup")):
+        with pytest.raises(TurnwiseError, match="not a model that onnxruntime can open") as problem:
+            use(copy)
+        one_line(problem)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "files": 3}', "\x00"])
 def test_a_broken_manifest_is_refused_in_one_line(copy: Path, text: str) -> None:
     (copy / "manifest.json").write_text(text)

@@ -37,7 +37,7 @@ def thread_count() -> int:
 def open_session(
     content: bytes, name: str, tables: Mapping[str, npt.NDArray[Any]] | None = None
 ) -> onnxruntime.InferenceSession:
-    """A session over a model's bytes. `tables` are constants that the model leaves to another file."""
+    """Return a session over a model's bytes; `tables` are the only constants that come from another file."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -46,6 +46,8 @@ def open_session(
     options.log_severity_level = 3
     # The runtime would otherwise trade fp32 products for ones that round their inputs; scores must not depend on it.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    # A model may name files for its constants. None lies here, so that no byte is read that has no hash.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     if tables:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(table) for table in tables.values()]
         options.add_external_initializers(list(tables), values)
