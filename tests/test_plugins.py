@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import EXAMPLES
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import registry
 from turnwise.plugins import Registry
@@ -140,6 +142,51 @@ def test_a_metric_of_another_package(install, tmp_path: Path, decorator: str, po
     ask = "import turnwise as tw; print(tw.load_metric('letters').score(response='abc').value)"
     done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "3.0", done.stderr
+
+
+LOUD = METRIC.format(decorator="print('imported')").replace(
+    "        return", "        print('judging')\n        return"
+)
+
+
+def turnwise(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_plugin_that_takes_a_built_in_name_is_refused_and_named(install, tmp_path: Path) -> None:
+    install("steals", METRIC.format(decorator=""), "f1 = steals:Letters", group="turnwise.metrics")
+    done = turnwise("list", "metrics", "--format", "json", folder=tmp_path)
+    assert [row["summary"] for row in json.loads(done.stdout)["metrics"] if row["name"] == "f1"] != ["letters"]
+    assert done.stderr.count("\n") == 1
+    assert "plugin 'f1': steals:Letters" in done.stderr
+    assert "the name belongs to turnwise" in done.stderr
+
+
+def test_a_plugin_that_ends_the_program_does_not_end_it(install, tmp_path: Path) -> None:
+    install("leaves", "raise SystemExit(0)", "mine = leaves:X", group="turnwise.metrics")
+    listed = turnwise("list", "metrics", folder=tmp_path)
+    assert (listed.returncode, "rouge-l" in listed.stdout, "plugin 'mine'" in listed.stderr) == (0, True, True)
+    gate = ("--baseline", "juniper", "--fail-if-worse", "mine@0.1")
+    failed = turnwise("compare", EXAMPLES, *gate, folder=tmp_path)
+    assert (failed.returncode, "SystemExit" in failed.stderr) == (2, True)
+
+
+def test_a_metric_that_ends_the_program_is_no_success(install, tmp_path: Path) -> None:
+    code = METRIC.format(decorator="").replace("        return", "        raise SystemExit(0)\n        return")
+    install("leaves_late", code, "mine = leaves_late:Letters", group="turnwise.metrics")
+    done = turnwise("score", EXAMPLES, "--metrics", "mine", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "SystemExit" in done.stderr
+
+
+def test_what_a_plugin_prints_stays_out_of_the_result(install, tmp_path: Path) -> None:
+    install("loud", LOUD, "loud = loud:Letters", group="turnwise.metrics")
+    done = turnwise("score", EXAMPLES, "--metrics", "loud", "--format", "json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["systems"]
+    assert "imported" in done.stderr
+    assert "judging" in done.stderr
 
 
 def test_names_are_listed_in_one_order_whatever_was_imported_first() -> None:

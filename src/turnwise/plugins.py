@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from turnwise.errors import TurnwiseError, in_brief
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 U = TypeVar("U")
 OURS = "turnwise"
@@ -43,7 +47,8 @@ class Registry(Generic[T]):
     and entry points of `group` are loaded when a name is not built in or when all names are listed. An entry point
     names a module that registers things, or one thing. `adapt(name, object)` turns that object into a thing; a module
     that registers nothing is such an object too.
-    A plugin that fails is reported only in answer to a name that is not known.
+    A plugin that fails is reported in the log, and in answer to a name that is not known. A plugin that prints does so
+    on stderr, since stdout belongs to the results.
 
     >>> colours = Registry[int]("colour", "turnwise.colours")
     >>> colours.add("red", 1)
@@ -104,7 +109,7 @@ class Registry(Generic[T]):
             raise TurnwiseError(self._unknown(name))
         try:
             return self._resolve(name)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raise TurnwiseError(f"{self.what} '{name}': {_failure(problem)}") from problem
 
     def __contains__(self, name: object) -> bool:
@@ -121,14 +126,15 @@ class Registry(Generic[T]):
         for name in self.names():
             try:
                 yield name, self._resolve(name)
-            except Exception as problem:
+            except (Exception, SystemExit) as problem:
                 self._broken[name] = _failure(problem)
 
     def _resolve(self, name: str) -> T:
         item = self._items[name]
         if isinstance(item.thing, str):
             module, _, attribute = item.thing.partition(":")
-            item.thing = self._adapt(name, getattr(importlib.import_module(module), attribute))
+            with redirect_stdout(sys.stderr):
+                item.thing = self._adapt(name, getattr(importlib.import_module(module), attribute))
         return item.thing
 
     def _load_own(self) -> None:
@@ -153,12 +159,14 @@ class Registry(Generic[T]):
             for plugin in entry_points(group=self.group):
                 self._loading, before = plugin.value, len(self._items)
                 try:
-                    thing = plugin.load()
+                    with redirect_stdout(sys.stderr):
+                        thing = plugin.load()
                     # A module, or a class with a decorator, has registered its things itself.
                     if len(self._items) == before and not self._came_from(thing):
                         self.add(plugin.name, self._adapt(plugin.name, thing))
-                except Exception as problem:
+                except (Exception, SystemExit) as problem:
                     self._broken[plugin.name] = f"{plugin.value} {_failure(problem)}"
+                    log.warning("plugin '%s': %s", plugin.name, self._broken[plugin.name])
                 finally:
                     self._loading = None
 
@@ -187,5 +195,5 @@ def _module_of(thing: object) -> str:
     return thing.__module__ if defined else ""
 
 
-def _failure(problem: Exception) -> str:
+def _failure(problem: BaseException) -> str:
     return f"cannot be loaded ({type(problem).__name__}: {in_brief(problem)})"

@@ -69,7 +69,8 @@ def run() -> int:
         # Typer makes a status of a reader that has gone: that of a failed gate.
         if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None
-        return end.code if isinstance(end.code, int) else 0
+        # No command ends like this, so its status says nothing of the result.
+        raise TurnwiseError(f"SystemExit({end.code!r}) ended the command. Fix: mend or remove the plugin") from None
     except Exception as problem:
         # Typer does not export the base class of its usage errors; this is the method that they share.
         if not hasattr(problem, "format_message"):

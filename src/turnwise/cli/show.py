@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -47,14 +47,18 @@ err = _Console(stderr=True, highlight=False)
 
 @contextmanager
 def progress(what: str) -> Iterator[Iterator[None] | None]:
-    """A counter on stderr that is advanced with `next`; none where stderr is not a terminal."""
+    """Show a counter on stderr that is advanced with `next`; yield None if stderr is not a terminal.
+
+    Whatever metrics of other packages print meanwhile goes to stderr: stdout holds the result alone.
+    """
     if not err.is_terminal:
-        yield None
+        with redirect_stdout(sys.stderr):
+            yield None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
+    with redirect_stdout(sys.stderr), Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
         task = bar.add_task(what, total=None)
 
         def ticks() -> Iterator[None]:
