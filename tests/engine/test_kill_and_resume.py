@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.resume import experiment
+from tests.engine.resume import experiment
 from tests.models.conftest import bert_config, bert_tokenizer, bert_weights, write
 
 from turnwise.models.export.build import build_pack

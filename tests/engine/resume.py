@@ -1,7 +1,5 @@
 """Kill -9 in the middle of a long run, start again: is anything lost, computed twice, or different?
 
-    python -m benchmarks.resume [--models PACK] [--rows 20000] [--kills 2] [--role encoder]
-
 A run is a process of its own that scores distinct texts through the engine, cache and all, and notes every row that
 its model computes. One run is left alone; another is killed without warning and started again until it ends.
 """
@@ -14,7 +12,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -31,7 +28,7 @@ from turnwise.models.kinds import Model, ModelSource, Row
 from turnwise.models.pack import load_pack
 from turnwise.models.requests import Classify, Embed, Request
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LINE = (
     "i you we they like love hate music dogs cats tea coffee rain very much not the a piano play hello yes no why how"
 )
@@ -99,8 +96,6 @@ class Findings:
     answers_in_cache: int = 0
     largest_difference: float = 0.0
     cache_is_whole: bool = False
-    seconds_unbroken: float = 0.0
-    seconds_broken: float = 0.0
 
 
 def experiment(
@@ -115,17 +110,14 @@ def experiment(
         options = {"rows": rows, "role": role, "pause": pause, "folder": folder / name, "log": folder / f"{name}.log"}
         options |= {"out": folder / f"{name}.npy"} | ({} if models is None else {"models": models})
         given = [f"--{key}={value}" for key, value in options.items()]
-        return subprocess.Popen([sys.executable, "-m", "benchmarks.resume", *given], cwd=ROOT, env=os.environ)
+        return subprocess.Popen([sys.executable, "-m", "tests.engine.resume", *given], cwd=ROOT, env=os.environ)
 
     def computed() -> list[str]:
         log = folder / "broken.log"
         return log.read_text().splitlines() if log.exists() else []
 
-    started = time.perf_counter()
     if start("whole").wait():
         raise RuntimeError("the unbroken run failed")
-    found.seconds_unbroken = time.perf_counter() - started
-    started = time.perf_counter()
     before: list[str] = []
     kept: set[str] = set()
     moment = Random(3)
@@ -143,7 +135,6 @@ def experiment(
         found.kept.append(len(kept))
     if start("broken").wait():
         raise RuntimeError("the run that was started again failed")
-    found.seconds_broken = time.perf_counter() - started
     after = computed()[len(before) :]
     found.computed_after = len(after)
     found.kept_and_computed_again += len(kept & set(after))
@@ -166,28 +157,15 @@ def _keys(path: Path) -> set[bytes]:
 
 
 def main() -> None:
-    """Run the experiment and print what it found, or be one of its runs."""
-    options = argparse.ArgumentParser(description="Kill a run in the middle and start it again.")
-    options.add_argument("--models", help="a pack's folder or name; the bundled pack when left out")
-    options.add_argument("--rows", type=int, default=20_000)
-    options.add_argument("--kills", type=int, default=2)
-    options.add_argument("--role", default="encoder", help="the encoder, or a classifier")
-    options.add_argument("--pause", type=float, default=0.0, help=argparse.SUPPRESS)
+    """Be one of the runs."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--models")
+    options.add_argument("--rows", type=int)
+    options.add_argument("--role")
+    options.add_argument("--pause", type=float)
     for name in ("folder", "log", "out"):
-        options.add_argument(f"--{name}", type=Path, help=argparse.SUPPRESS)
-    asked = options.parse_args()
-    if asked.out is not None:
-        run(asked)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        found = experiment(asked.models, asked.rows, asked.kills, asked.role, Path(folder))
-    print(f"{found.rows} rows, killed {len(found.kept)} times; answers kept at each kill: {found.kept}")
-    print(f"computed after the last start: {found.computed_after}")
-    print(f"kept and computed again: {found.kept_and_computed_again}; lost: {found.lost}")
-    print(f"in hand at a kill, so computed but not kept, and computed again: {found.computed_but_not_kept}")
-    print(f"answers in the cache: {found.answers_in_cache}; its file is whole: {found.cache_is_whole}")
-    print(f"largest difference from the unbroken run: {found.largest_difference:.1e}")
-    print(f"seconds: unbroken {found.seconds_unbroken:.1f}, broken {found.seconds_broken:.1f} in all")
+        options.add_argument(f"--{name}", type=Path)
+    run(options.parse_args())
 
 
 if __name__ == "__main__":
