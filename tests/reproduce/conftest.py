@@ -111,8 +111,8 @@ def see_logs(rng: Random) -> list[dict[str, object]]:
 def mini_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder such as `--data` takes."""
     folder, rng = tmp_path_factory.mktemp("data"), Random(5)
-    for room in ("human", "test"):
-        (folder / room).mkdir()
+    for name in ("human", "test"):
+        (folder / name).mkdir()
     for name, rows in corpora(rng).items():
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / "human" / f"{name}.jsonl").write_text(text, encoding="utf-8")

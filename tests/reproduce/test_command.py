@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from turnwise.cli import reproduce as command
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.models.pack import Pack
-from turnwise.reproduce import leaderboard
+from turnwise.reproduce import leaderboard, workspace
 from turnwise.reproduce.cells import Table
 from turnwise.reproduce.published import COLLECTION, everything
-from turnwise.reproduce.room import Room, program_files
 from turnwise.reproduce.run import MODULES, Reproduced, papers, reproduce
+from turnwise.reproduce.workspace import Workspace
 
 # The notes of these tables say it.
 SAID_ABOVE = {("holistic", "independence")}
@@ -35,10 +36,8 @@ def out(mini_data: Path, toy_pack: Pack, tmp_path_factory: pytest.TempPathFactor
 
 
 def made_again(mini_data: Path, toy_pack: Pack, out: Path, told: list[str] | None = None) -> list[Reproduced]:
-    room = Room(mini_data, out / "work", str(toy_pack.folder), "auto", str(out / "cache"), 0, 3)
-    # The program itself may be edited while this runs; another test holds what the name depends on.
-    room.__dict__["made_from"] = json.loads((out / "tables" / "fbd-3.json").read_text())["made_from"]
-    return reproduce(papers(["all"]), room, out, tell=(told if told is not None else []).append)
+    space = Workspace(mini_data, out / "work", str(toy_pack.folder), "auto", str(out / "cache"), 0, 3)
+    return reproduce(papers(["all"]), space, out, tell=(told if told is not None else []).append)
 
 
 def test_every_published_number_is_there_with_ours_or_a_reason(out: Path) -> None:
@@ -147,7 +146,7 @@ def test_ours_is_what_the_analyses_say(out: Path, mini_data: Path, tmp_path: Pat
         for cell in table["cells"]
         if cell["key"]["corpus"] == "PersonaChat"
     }
-    found = tw.agreement(Room(mini_data, tmp_path, limit=3).corpus("usr_personachat")).rows
+    found = tw.agreement(Workspace(mini_data, tmp_path, limit=3).corpus("usr_personachat")).rows
     expected = {
         (row.quality, statistic): pytest.approx(row.value)
         for row in found
@@ -173,8 +172,8 @@ def test_a_second_run_takes_what_is_there_and_makes_what_is_missing(mini_data: P
 
 def test_without_data_nothing_is_ours(tmp_path: Path, toy_pack: Pack) -> None:
     (tmp_path / "data").mkdir()
-    room = Room(tmp_path / "data", tmp_path / "work", str(toy_pack.folder), cache="off")
-    for one in reproduce(papers(["usr", "fbd", "holistic"]), room, tmp_path):
+    space = Workspace(tmp_path / "data", tmp_path / "work", str(toy_pack.folder), cache="off")
+    for one in reproduce(papers(["usr", "fbd", "holistic"]), space, tmp_path):
         for table in one.tables:
             for cell in table.cells:
                 assert cell.ours.value is None
@@ -182,26 +181,33 @@ def test_without_data_nothing_is_ours(tmp_path: Path, toy_pack: Pack) -> None:
 
 
 def test_another_seed_is_another_run(mini_data: Path, toy_pack: Pack, tmp_path: Path) -> None:
-    rooms = [Room(mini_data, tmp_path, str(toy_pack.folder), seed=seed) for seed in (0, 0, 1)]
-    first, same, other = (room.made_from for room in rooms)
+    spaces = [Workspace(mini_data, tmp_path, str(toy_pack.folder), seed=seed) for seed in (0, 0, 1)]
+    first, same, other = (space.made_from for space in spaces)
     assert first == same != other
 
 
-def test_numbers_depend_on_the_tables_of_the_program_and_on_trained_weights(
-    mini_data: Path, checkpoints: dict[str, Path], tmp_path: Path
+def test_another_version_is_another_run(
+    mini_data: Path, toy_pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = Path(tw.__file__).parent
-    named = {str(file.relative_to(package)) for file in program_files(package)}
-    assert {"reproduce/room.py", "reproduce/published.csv", "metrics/constants.json"} <= named
-    assert "text/wordnet/index.txt.xz" in named
-    assert not any("packs" in name or name.endswith(".pyc") for name in named)
+    before = Workspace(mini_data, tmp_path, str(toy_pack.folder)).made_from
+    monkeypatch.setattr(workspace, "VERSION", "another")
+    assert Workspace(mini_data, tmp_path, str(toy_pack.folder)).made_from != before
+    (paper,) = papers(["fbd"])
+    space = Workspace(mini_data, tmp_path, str(toy_pack.folder), cache="off", limit=3)
+    told: list[str] = []
+    for version in ("1", "1", "2"):
+        reproduce([replace(paper, version=version)], space, tmp_path / "out", only=["2"], tell=told.append)
+    assert told == ["fbd: Table 2", "fbd: Table 2"]
+
+
+def test_numbers_depend_on_trained_weights(mini_data: Path, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     folder = tmp_path / "models" / "encoder"
     shutil.copytree(checkpoints["encoder"], folder)
-    before = Room(mini_data, tmp_path, str(folder.parent)).made_from
-    assert Room(mini_data, tmp_path, str(folder.parent)).made_from == before
+    before = Workspace(mini_data, tmp_path, str(folder.parent)).made_from
+    assert Workspace(mini_data, tmp_path, str(folder.parent)).made_from == before
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
-    assert Room(mini_data, tmp_path, str(folder.parent)).made_from != before
+    assert Workspace(mini_data, tmp_path, str(folder.parent)).made_from != before
 
 
 def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce import holistic, usr, usr_people
+from turnwise.reproduce import holistic, usr
 from turnwise.reproduce.cells import Ours, Table, TableSpec, by_corpus
 from turnwise.reproduce.published import Key
-from turnwise.reproduce.room import Room
 from turnwise.reproduce.run import papers
-from turnwise.reproduce.whole import RATED, fault
+from turnwise.reproduce.workspace import RATED, Workspace, fault
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def data(mini_data: Path, tmp_path: Path) -> Path:
 
 def made(data: Path, paper: str, number: str) -> Table:
     (spec,) = (spec for one in papers([paper]) for spec in one.specs if spec.number == number)
-    table = spec.made(Room(data, data / "work", cache="off"))
+    table = spec.made(Workspace(data, data / "work", cache="off"))
     assert isinstance(table, Table)
     return table
 
@@ -63,10 +62,10 @@ def test_nothing_is_computed_from_what_is_left_of_a_damaged_corpus(data: Path, h
     file = data / "human" / "usr_topicalchat.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:2], harm + b"\n", *lines[2:]]))
-    room = Room(data, data / "work", cache="off")
+    space = Workspace(data, data / "work", cache="off")
     with pytest.raises(TurnwiseError, match=r"^human/usr_topicalchat\.jsonl:3: [^\n]+$"):
-        room.corpus("usr_topicalchat")
-    (key,) = (key for key in usr_people.mean_cells(room) if key.corpus == "Topical-Chat")
+        space.corpus("usr_topicalchat")
+    (key,) = (key for key in usr.mean_cells(space) if key.corpus == "Topical-Chat")
     assert key.metric == ""
 
 
@@ -91,7 +90,7 @@ def test_what_ratings_every_corpus_must_have(data_dir: Path) -> None:
 
 def test_damaged_files_of_the_authors_are_a_reason_in_their_own_rows(data: Path) -> None:
     (data / "published").mkdir()
-    room = Room(data, data / "work", cache="off")
+    space = Workspace(data, data / "work", cache="off")
     scores, predictions = "usr_topicalchat_scores.csv", "holistic_logic_ws_mnli.pred"
     for text in (
         None,
@@ -102,16 +101,16 @@ def test_damaged_files_of_the_authors_are_a_reason_in_their_own_rows(data: Path)
         if text is not None:
             (data / "published" / scores).write_text(text)
             (data / "published" / predictions).write_text(text)
-        rows = usr.authors_cells(room, {"Overall": "Overall"})
+        rows = usr.authors_cells(space, {"Overall": "Overall"})
         assert {key.statistic for key in rows} == {"pearson", "spearman"}
         assert len(rows) == 16
-        stored = holistic._stored_predictions(room, "logical_consistency")
+        stored = holistic._stored_predictions(space, "logical_consistency")
         assert len(stored) == 2
         for ours, file in [*((one, scores) for one in rows.values()), *((one, predictions) for one in stored.values())]:
             assert ours.value is None
             assert file in ours.why_not
     (data / "published" / predictions).write_text("0\t0.5\n" * 3)
-    (why, _) = (ours.why_not for ours in holistic._stored_predictions(room, "logical_consistency").values())
+    (why, _) = (ours.why_not for ours in holistic._stored_predictions(space, "logical_consistency").values())
     assert "has 3 predictions" in why
 
 

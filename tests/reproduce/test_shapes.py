@@ -11,14 +11,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.reproduce import leaderboard
-from turnwise.reproduce.cells import Cell, Figure, Ours, Paper, Table, TableSpec, from_record, to_record
-from turnwise.reproduce.grid import grid
-from turnwise.reproduce.lda import discriminant
+from turnwise.reproduce.cells import Cell, Figure, Ours, Paper, Stand, Table, TableSpec, from_record, to_record
 from turnwise.reproduce.leaderboard import BOARDS, COVERED, best_published
+from turnwise.reproduce.maude_probe import discriminant
+from turnwise.reproduce.pages import grid
 from turnwise.reproduce.published import COLLECTION, Key, everything, of_table
-from turnwise.reproduce.room import PAPER_MODELS, Room
 from turnwise.reproduce.run import papers
-from turnwise.reproduce.stand import Stand
+from turnwise.reproduce.workspace import PAPER_MODELS, Workspace
 
 KEY = Key("c", "turn", "q", "m", "spearman")
 
@@ -120,5 +119,5 @@ def test_a_mark_stands_at_its_cell_and_the_best_of_ours_is_read_the_right_way_ro
 
 def test_what_the_models_change_is_said_unless_they_are_the_papers(tmp_path: Path) -> None:
     way = Stand("nup", "another rule", models="other models")
-    assert way.said(Room(tmp_path, tmp_path)) == ("another rule", "other models")
-    assert way.said(Room(tmp_path, tmp_path, models=PAPER_MODELS)) == ("another rule",)
+    assert way.said(Workspace(tmp_path, tmp_path)) == ("another rule", "other models")
+    assert way.said(Workspace(tmp_path, tmp_path, models=PAPER_MODELS)) == ("another rule",)

@@ -43,9 +43,9 @@ def reproduce(
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
     from turnwise.reproduce.pages import publish as copy_pages
-    from turnwise.reproduce.room import Room
     from turnwise.reproduce.run import check_numbers, papers
     from turnwise.reproduce.run import reproduce as run
+    from turnwise.reproduce.workspace import Workspace
 
     wanted = papers([paper])
     folder = _data_folder(data)
@@ -54,9 +54,9 @@ def reproduce(
     check_numbers(wanted, only)
     # Corpora that are made from others belong to their authors as these do, and stay out of what people pass on.
     with TemporaryDirectory(prefix="turnwise-") as work:
-        room = Room(folder, Path(work), models, device.value, cache, seed, limit)
-        found = run(wanted, room, out, only=only, tell=show.note)
-        write_pages(found, room, out)
+        space = Workspace(folder, Path(work), models, device.value, cache, seed, limit)
+        found = run(wanted, space, out, only=only, tell=show.note)
+        write_pages(found, space, out)
     if format is Format.table:
         for one in found:
             published, filled, same = one.counts()
@@ -69,7 +69,7 @@ def reproduce(
 
 
 def _data_folder(given: Path | None) -> Path:
-    from turnwise.reproduce.room import ROOMS
+    from turnwise.reproduce.workspace import FOLDERS
 
     named = given if given is not None else Path(os.environ[DATA]) if os.environ.get(DATA) else None
     if named is None:
@@ -78,7 +78,7 @@ def _data_folder(given: Path | None) -> Path:
         )
     if not named.is_dir():
         raise TurnwiseError(f"{named}: no such folder; give --data DIR")
-    if not any((named / room).is_dir() for room in ROOMS):
-        rooms = " or ".join(f"{room}/" for room in ROOMS)
-        raise TurnwiseError(f"{named}: no {rooms} in it; 'turnwise data list' says what to fetch")
+    if not any((named / one).is_dir() for one in FOLDERS):
+        wanted = " or ".join(f"{one}/" for one in FOLDERS)
+        raise TurnwiseError(f"{named}: no {wanted} in it; 'turnwise data list' says what to fetch")
     return named

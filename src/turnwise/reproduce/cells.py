@@ -1,18 +1,23 @@
-"""The shapes: what a paper module declares, what filling it gives, and how that becomes JSON and comes back."""
+"""Tables and figures: what a paper declares, the cells that fill it, and how they become JSON and come back."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
+
+from turnwise.analyses.metaevaluate import MetaRow
+from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce.published import Key, Printed, of_table
-
-if TYPE_CHECKING:
-    from turnwise.reproduce.room import Room
-    from turnwise.stats.bootstrap import Interval
+from turnwise.reproduce.workspace import Workspace
+from turnwise.stats.bootstrap import Interval, correlation_interval
+from turnwise.stats.correlation import pearson, spearman
+from turnwise.stats.regression import regress_by_rater
 
 Look = Literal["points", "bars", "lines"]
 
@@ -54,6 +59,47 @@ def ended(value: float | None, interval: Interval | None, n: int | None = None) 
     """A number with its interval, where it has one."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return Ours(value, low, high, n)
+
+
+def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> dict[Key, Ours]:
+    """Pearson, and Spearman with its interval where there are clusters to resample."""
+    interval = None if clusters is None else correlation_interval(left, right, clusters, seed=seed)
+    return {
+        key._replace(statistic="pearson"): Ours(pearson(left, right).value, n=len(left)),
+        key._replace(statistic="spearman"): ended(spearman(left, right).value, interval, len(left)),
+    }
+
+
+def raters_cells(
+    space: Workspace, corpus: str, file: str | Path, names: Mapping[str, str], *notes: str
+) -> dict[Key, Ours]:
+    """Each rater against the mean of the others: the mean and the best of them, under these names."""
+    return {
+        Key(corpus, "human", row.quality, names[form.rpartition("-")[2]], statistic): Ours(
+            row.value, row.low, row.high, row.n_items, notes=notes
+        )
+        for row in space.agreed(file)
+        for form, _, statistic in [row.method.rpartition("-")]
+        if form.startswith("leave-one-out")
+    }
+
+
+def rater_weights(panel: str, examples: Sequence[Example], qualities: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of a figure: what each rater weighs in the last of the qualities, through a softmax."""
+    slots = max(len(one.ratings[qualities[-1]]) for one in examples)
+    table = np.full((len(examples), slots, len(qualities)), np.nan)
+    raters = np.full((len(examples), slots), None, dtype=object)
+    for place, one in enumerate(examples):
+        names = one.raters or tuple(f"slot {slot + 1}" for slot in range(slots))
+        raters[place, : len(names)] = names
+        for column, quality in enumerate(qualities):
+            given = [np.nan if rating is None else rating for rating in one.ratings[quality]]
+            table[place, : len(given), column] = given
+    return [
+        {"panel": panel, "x": quality, "y": share, "group": rater}
+        for rater, fit in regress_by_rater(table[:, :, :-1], table[:, :, -1], raters).items() if fit
+        for quality, share in zip(qualities[:-1], fit.shares, strict=True)
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +156,18 @@ class TableSpec:
     paper: str
     number: str
     title: str
-    fill: Callable[[Room], Mapping[Key, Ours]]
+    fill: Callable[[Workspace], Mapping[Key, Ours]]
     down: tuple[str, ...] = ("metric",)
     across: tuple[str, ...] = ("quality", "level", "statistic")
     notes: tuple[str, ...] = ()
     otherwise: str = "the paper does not say enough of how it was made"
 
-    def made(self, room: Room) -> Table:
+    def made(self, space: Workspace) -> Table:
         """The table, every published cell of it, and then what is ours alone."""
         found: Mapping[Key, Ours] = {}
         failed = ""
         try:
-            found = self.fill(room)
+            found = self.fill(space)
         except TurnwiseError as problem:
             failed = str(problem)
         printed = of_table(self.paper, self.number)
@@ -148,14 +194,14 @@ class FigureSpec:
     look: Look
     x: str
     y: str
-    rows: Callable[[Room], Sequence[Mapping[str, Any]]]
+    rows: Callable[[Workspace], Sequence[Mapping[str, Any]]]
     notes: tuple[str, ...] = ()
 
-    def made(self, room: Room) -> Figure:
+    def made(self, space: Workspace) -> Figure:
         """The figure, or why it cannot be drawn."""
         facts = (self.paper, self.number, self.title, self.look, self.x, self.y)
         try:
-            return Figure(*facts, rows=tuple(self.rows(room)), notes=self.notes)
+            return Figure(*facts, rows=tuple(self.rows(space)), notes=self.notes)
         except TurnwiseError as problem:
             return Figure(*facts, notes=self.notes, why_not=str(problem))
 
@@ -171,7 +217,9 @@ class Paper:
     name: str
     title: str
     specs: tuple[Spec, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    # Raise it when tables that an earlier run left must be made again.
+    version: str = "1"
 
 
 def _beside(printed: Printed, ours: Ours) -> Cell:
@@ -210,3 +258,83 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Statistic = Literal["pearson", "spearman"]
+STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """One way to compute a metric, and what differs from the published one; `models` unless these are the papers'."""
+
+    request: str
+    differs: str = ""
+    models: str = ""
+
+    def said(self, space: Workspace) -> tuple[str, ...]:
+        """What differs here, as footnotes."""
+        return tuple(filter(None, (self.differs, "" if space.papers_models else self.models)))
+
+
+Stands = Mapping[str, Sequence[Stand]]
+
+
+def chosen(space: Workspace, ways: Sequence[Stand]) -> tuple[Stand | None, str]:
+    """The first way that can be taken; else why not the last."""
+    why = ""
+    for way in ways:
+        why = space.lacking(way.request)
+        if not why:
+            return way, ""
+    return None, why
+
+
+def correlations(
+    space: Workspace,
+    corpus: str,
+    file: str | Path,
+    stands: Stands,
+    *,
+    levels: Iterable[str] = ("turn",),
+    qualities: Mapping[str, str] | None = None,
+    exclude: Sequence[str] = (),
+    absolute: bool = False,
+) -> dict[Key, Ours]:
+    """Correlations with people by every metric that can be computed, keyed as they were published.
+
+    `qualities` maps what the paper calls a quality to the name in the file; without it all are taken as they are.
+    """
+    ways = {name: chosen(space, ways) for name, ways in stands.items()}
+    requests = [way.request for way, _ in ways.values() if way]
+    levels = tuple(levels)
+    level = levels[0] if len(levels) == 1 else "all"
+    found = space.meta(file, requests, exclude, level) if requests else {}
+    named = qualities or {quality: quality for _, _, quality in found}
+    cells: dict[Key, Ours] = {}
+    for name, (way, why) in ways.items():
+        for at in levels:
+            for printed, quality in named.items():
+                row = found.get((way.request, at, quality)) if way else None
+                for statistic in STATISTICS:
+                    cells[Key(corpus, at, printed, name, statistic)] = _ours(space, row, statistic, way, why, absolute)
+    return cells
+
+
+def _ours(
+    space: Workspace, row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str, absolute: bool
+) -> Ours:
+    if way is None:
+        return Ours(why_not=why)
+    if row is None:
+        return Ours(how=way.request, why_not="no row has both this rating and a score")
+    value = getattr(row, statistic)
+    if value is None:
+        return Ours(how=way.request, n=row.n, why_not="scores or ratings do not vary")
+    low, high = (row.spearman_low, row.spearman_high) if statistic == "spearman" and not absolute else (None, None)
+    return Ours(abs(value) if absolute else value, low, high, row.n, way.request, notes=way.said(space))
+
+
+def shipped(*requests: str) -> dict[str, tuple[Stand, ...]]:
+    """Rows of our own, named as they are asked for."""
+    return {f"{request} (ours)": (Stand(request),) for request in requests}

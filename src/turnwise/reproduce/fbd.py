@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from turnwise.analyses.normality import normality
-from turnwise.dialogue import mean_rating
+from turnwise.dialogue import Example, mean_rating
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce import fbd_words
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus
-from turnwise.reproduce.fbd_words import words_spearman
+from turnwise.models.requests import Lookup
+from turnwise.reproduce.cells import (
+    FigureSpec,
+    Ours,
+    Paper,
+    Stand,
+    Stands,
+    TableSpec,
+    by_corpus,
+    chosen,
+    correlations,
+    shipped,
+)
 from turnwise.reproduce.published import Key
-from turnwise.reproduce.room import Room
-from turnwise.reproduce.stand import Stand, Stands, chosen, correlations, shipped
+from turnwise.reproduce.workspace import Workspace
+from turnwise.stats.arrays import FloatArray
+from turnwise.stats.correlation import spearman
+from turnwise.stats.frechet import frechet
+from turnwise.text.tokenise import plain_words
+
+# FBD without a network that reads sentences: means of word vectors, beside the encoders of Fig. 2.
+BY_WORDS = "word vectors, mean of the response alone"
+VECTOR_ROLE = "vectors"
+
+
+def words_spearman(space: Workspace, file: str, quality: str) -> float | None:
+    """Over systems: how the distance of responses from references goes with the ratings."""
+    said: dict[str, list[Example]] = {}
+    for one in space.examples(file):
+        if one.references and mean_rating(one.ratings.get(quality, ())) is not None:
+            said.setdefault(one.system, []).append(one)
+    distances, rated = [], []
+    for some in said.values():
+        responses = _vectors(space, (one.response for one in some))
+        references = _vectors(space, (text for one in some for text in one.references))
+        if min(len(responses), len(references)) < 2:
+            continue
+        distances.append(frechet(np.stack(responses), np.stack(references)).value())
+        rated.append(np.mean([mean_rating(one.ratings[quality]) or 0.0 for one in some]))
+    return spearman(distances, rated).value
+
+
+def _vectors(space: Workspace, texts: Iterable[str]) -> list[FloatArray]:
+    """The mean of the word vectors of every text that has a known word."""
+    asked = [Lookup(plain_words(text)) for text in texts]
+    answers = space.ask(asked)
+    known = (rows[~np.isnan(rows).any(axis=1)] for rows in (np.asarray(answers[one], dtype=float) for one in asked))
+    return [rows.mean(axis=0) for rows in known if len(rows)]
+
 
 # As the paper calls a corpus: its file, and the quality of Table 3.
 CORPORA = {
@@ -74,11 +119,11 @@ ONE_DRAW = (
 )
 
 
-def counts(room: Room) -> dict[Key, Ours]:
+def counts(space: Workspace) -> dict[Key, Ours]:
     """Table 2: contexts, and systems."""
 
     def of(corpus: str) -> dict[Key, Ours]:
-        examples = room.examples(CORPORA[corpus][0])
+        examples = space.examples(CORPORA[corpus][0])
         numbers = {
             "Samples": len({one.context_id for one in examples}),
             "Systems": len({one.system for one in examples}),
@@ -88,15 +133,15 @@ def counts(room: Room) -> dict[Key, Ours]:
     return by_corpus(CORPORA, of)
 
 
-def rebuilt(room: Room) -> Path:
+def rebuilt(space: Workspace) -> Path:
     """EmpatheticDialogues as the paper describes it: GRADE's two systems, and nine mixtures of them."""
-    examples = room.examples(GRADE)
+    examples = space.examples(GRADE)
     systems = list(dict.fromkeys(one.system for one in examples))
     if len(systems) != 2:
         raise TurnwiseError(f"human/{GRADE}.jsonl has {len(systems)} systems where two belong")
     said = {(one.context_id, one.system): one for one in examples}
     contexts = [one.context_id for one in examples if one.system == systems[0]]
-    rng = Random(room.seed)
+    rng = Random(space.seed)
     rows = []
     for place, share in enumerate(MIXTURES):
         first = set(rng.sample(contexts, round(share / MIXTURES[0] * len(contexts))))
@@ -108,30 +153,30 @@ def rebuilt(room: Room) -> Path:
                 "response": one.response, "references": list(one.references), "system": name,
                 "ratings": {"coherence": [mean_rating(one.ratings["coherence"])]},
             })  # fmt: skip
-    return room.derived("fbd_empathetic_rebuilt", rows)
+    return space.derived("fbd_empathetic_rebuilt", rows)
 
 
-def table_3(room: Room) -> dict[Key, Ours]:
+def table_3(space: Workspace) -> dict[Key, Ours]:
     """Table 3."""
 
     def of(corpus: str) -> dict[Key, Ours]:
         if corpus == REBUILT:
-            return _both(room, corpus, rebuilt(room), {"coherence": "coherence"})
+            return _both(space, corpus, rebuilt(space), {"coherence": "coherence"})
         file, quality = CORPORA[corpus]
-        return _both(room, corpus, room.corpus(file), {quality: quality})
+        return _both(space, corpus, space.corpus(file), {quality: quality})
 
     return by_corpus((*CORPORA, REBUILT), of)
 
 
-def by_aspect(room: Room) -> dict[Key, Ours]:
+def by_aspect(space: Workspace) -> dict[Key, Ours]:
     """Table 5."""
     aspects = ("relevance", "grammar", "content", "appropriateness")
-    return _both(room, "Daily(Z)", room.corpus(CORPORA["Daily(Z)"][0]), {aspect: aspect for aspect in aspects})
+    return _both(space, "Daily(Z)", space.corpus(CORPORA["Daily(Z)"][0]), {aspect: aspect for aspect in aspects})
 
 
-def _both(room: Room, corpus: str, file: Path, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str]) -> dict[Key, Ours]:
     """Correlations as the paper prints them, and with their signs."""
-    signed = correlations(room, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
+    signed = correlations(space, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
     cells = {}
     # Spearman comes first in the paper's tables, and so it does in what is ours alone.
     for key, ours in sorted(signed.items(), key=lambda item: item[0].statistic != "spearman"):
@@ -141,7 +186,7 @@ def _both(room: Room, corpus: str, file: Path, qualities: Mapping[str, str]) -> 
     return cells
 
 
-def normality_cells(room: Room) -> dict[Key, Ours]:
+def normality_cells(space: Workspace) -> dict[Key, Ours]:
     """Table 4: as the authors averaged, W and p together; and each by itself."""
     encoders: Stands = {"BERT": METRICS["FBD-B"], "RoBERTa": METRICS["FBD-R"]}
 
@@ -149,13 +194,12 @@ def normality_cells(room: Room) -> dict[Key, Ours]:
         cells: dict[Key, Ours] = {}
         file, _ = CORPORA[corpus]
         for name, ways in encoders.items():
-            way, why = chosen(room, ways)
+            way, why = chosen(space, ways)
             key = Key(corpus, "other", "normality", name, "")
             if way is None:
                 cells |= {key._replace(statistic=one): Ours(why_not=why) for one in ("mean", "std")}
                 continue
-            report = normality(room.corpus(file), way.request, models=room.models, device=room.device, cache=room.cache)
-            row = report.rows[0]
+            row = normality(space.corpus(file), way.request, **space.models_in_use).rows[0]
             mean = (row.w_mean + row.p_mean) / 2
             square = (row.w_deviation**2 + row.w_mean**2 + row.p_deviation**2 + row.p_mean**2) / 2
             found = {
@@ -163,7 +207,7 @@ def normality_cells(room: Room) -> dict[Key, Ours]:
                 "mean W": row.w_mean, "mean p": row.p_mean, "share with p < .05": row.rejected,
             }  # fmt: skip
             cells |= {
-                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=way.said(room))
+                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=way.said(space))
                 for one, value in found.items()
             }
         return cells
@@ -171,16 +215,15 @@ def normality_cells(room: Room) -> dict[Key, Ours]:
     return by_corpus(CORPORA, of)
 
 
-def system_points(room: Room) -> list[dict[str, Any]]:
+def system_points(space: Workspace) -> list[dict[str, Any]]:
     """Fig. 1: distances of systems against their ratings, a panel for each corpus."""
-    if why := room.lacking("fbd"):
-        raise TurnwiseError(why)
+    space.require("fbd")
     rows = []
     for corpus, (file, quality) in CORPORA.items():
-        result = room.evaluated(room.corpus(file), ["fbd"], intervals=False)
+        result = space.evaluated(space.corpus(file), ["fbd"], intervals=False)
         values = {one.system: one.value for one in result.system_values}
         rated: dict[str, list[float]] = {}
-        for one in room.examples(file):
+        for one in space.examples(file):
             if (mean := mean_rating(one.ratings.get(quality, ()))) is not None:
                 rated.setdefault(one.system, []).append(mean)
         rows += [
@@ -191,21 +234,21 @@ def system_points(room: Room) -> list[dict[str, Any]]:
     return rows
 
 
-def encoder_bars(room: Room) -> list[dict[str, Any]]:
+def encoder_bars(space: Workspace) -> list[dict[str, Any]]:
     """Fig. 2: how well FBD orders systems by encoder. Signs are turned, so that up is better."""
-    there = {name: request for name, request in ENCODERS.items() if not room.lacking(request)}
+    there = {name: request for name, request in ENCODERS.items() if not space.lacking(request)}
     if not there:
         raise TurnwiseError("the models in use have no encoder")
     rows = []
     for corpus, (file, quality) in CORPORA.items():
-        found = room.meta(file, list(there.values()), level="system")
+        found = space.meta(file, list(there.values()), level="system")
         for name, request in there.items():
             row = found.get((request, "system", quality))
             if row is not None and row.spearman is not None:
                 rows.append({"x": corpus, "y": -row.spearman, "group": name})
-        by_words = words_spearman(room, file, quality) if fbd_words.ROLE in room.roles else None
+        by_words = words_spearman(space, file, quality) if VECTOR_ROLE in space.roles else None
         if by_words is not None:
-            rows.append({"x": corpus, "y": -by_words, "group": fbd_words.NAME})
+            rows.append({"x": corpus, "y": -by_words, "group": BY_WORDS})
     return rows
 
 

@@ -13,12 +13,25 @@ from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.consistency import aggregated, own_turns
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, by_corpus, ended
+from turnwise.reproduce.cells import (
+    STATISTICS,
+    FigureSpec,
+    Ours,
+    Paper,
+    Stand,
+    Stands,
+    TableSpec,
+    by_corpus,
+    correlated,
+    correlations,
+    ended,
+    raters_cells,
+    shipped,
+)
 from turnwise.reproduce.published import Key
-from turnwise.reproduce.room import Room
-from turnwise.reproduce.stand import STATISTICS, Stand, Stands, correlations, shipped
+from turnwise.reproduce.workspace import Workspace
 from turnwise.stats.bootstrap import correlation_interval
-from turnwise.stats.correlation import pearson, spearman
+from turnwise.stats.correlation import pearson
 
 CORPUS = "DailyDialog"
 LOGIC = {f"{CORPUS} ({name})": f"holistic_logic_{name.lower()}" for name in ("baseline", "WS", "CTG")}
@@ -32,38 +45,32 @@ TUNED = "a causal language model tuned on several dialogue corpora, smaller than
 UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=causal-lm-base]")
 
 
-def rows_of(room: Room, metric: str, base: str) -> Stands:
+def rows_of(space: Workspace, metric: str, base: str) -> Stands:
     """What stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
     asked = Stand(f"{metric}:released", models=TUNED)
-    untuned = Stand(asked.request) if room.papers_models else Stand(base)
-    tuned = Stand(f"{metric}:released[role=causal-lm-tuned]") if room.papers_models else asked
+    untuned = Stand(asked.request) if space.papers_models else Stand(base)
+    tuned = Stand(f"{metric}:released[role=causal-lm-tuned]") if space.papers_models else asked
     return {"GPT-2 w/o Fine-tune": (untuned,), "GPT-2 w/ Fine-tune": (tuned,)}
 
 
-def likelihood_cells(room: Room, metric: str, quality: str, file: str, base: str) -> dict[Key, Ours]:
+def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, base: str) -> dict[Key, Ours]:
     """Tables 3 and 4: the metric, what else we have for it, and how far raters agree."""
-    stands: dict[str, Any] = dict(rows_of(room, metric, base))
+    stands: dict[str, Any] = dict(rows_of(space, metric, base))
     if metric == "coherence":
         ruber = Stand("bert-ruber", "its unreferenced part alone: the release has no references")
         stands = {"RUBER+BERT": (ruber,), **stands}
     stands |= shipped(metric, f"{metric}:paper", *(("nup",) if metric == "coherence" else ("vup", "mlm-nce")), "length")
-    cells = correlations(room, CORPUS, file, stands, qualities={quality: quality})
-    return cells | rater_cells(room, CORPUS, file, quality)
+    cells = correlations(space, CORPUS, file, stands, qualities={quality: quality})
+    return cells | rater_cells(space, CORPUS, file, quality)
 
 
-def rater_cells(room: Room, corpus: str, file: str | Path, quality: str) -> dict[Key, Ours]:
-    """Each rater against the mean of the others; the mean and the best of them."""
-    cells = {}
-    for row in room.agreed(file):
-        form, _, statistic = row.method.rpartition("-")
-        if form.startswith("leave-one-out") and row.quality == quality:
-            name = f"Inter-Rater ({form.rpartition('-')[2]})"
-            key = Key(corpus, "human", quality, name, statistic)
-            cells[key] = Ours(row.value, row.low, row.high, row.n_items)
-    return cells
+def rater_cells(space: Workspace, corpus: str, file: str, quality: str) -> dict[Key, Ours]:
+    """Each rater against the mean of the others."""
+    cells = raters_cells(space, corpus, file, {form: f"Inter-Rater ({form})" for form in ("mean", "max")})
+    return {key: ours for key, ours in cells.items() if key.quality == quality}
 
 
-def entropy_cells(room: Room) -> dict[Key, Ours]:
+def entropy_cells(space: Workspace) -> dict[Key, Ours]:
     """Table 5's metric without its ratings: the mean entropy of the released groups."""
     requests = {f"diversity:released[n={n}]": f"{n}-Gram Entropy" for n in (1, 2, 3)}
 
@@ -72,49 +79,45 @@ def entropy_cells(room: Room) -> dict[Key, Ours]:
             Key(corpus, "other", "diversity", requests[value.metric], "mean entropy"): Ours(
                 value.value, value.low, value.high, value.n, value.metric
             )
-            for value in room.scored(GROUPS[corpus], list(requests)).system_values
+            for value in space.scored(GROUPS[corpus], list(requests)).system_values
         }
 
     return by_corpus(GROUPS, of)
 
 
-def logic_cells(room: Room) -> dict[Key, Ours]:
+def logic_cells(space: Workspace) -> dict[Key, Ours]:
     """Table 8: our classifier by the released rule; for WS also the predictions that the authors stored."""
     quality, name = "logical_consistency", "Logical self-consistency"
     differs = "a small classifier of our own in place of RoBERTa-large"
     stands = {name: (Stand("consistency:released", models=differs),), **shipped("consistency", "consistency:paper")}
 
     def of(corpus: str) -> dict[Key, Ours]:
-        cells = correlations(room, corpus, LOGIC[corpus], stands, qualities={quality: quality})
-        return cells | (_stored_predictions(room, quality) if corpus == STORED else {})
+        cells = correlations(space, corpus, LOGIC[corpus], stands, qualities={quality: quality})
+        return cells | (_stored_predictions(space, quality) if corpus == STORED else {})
 
     return by_corpus(LOGIC, of)
 
 
-def _stored_predictions(room: Room, quality: str) -> dict[Key, Ours]:
+def _stored_predictions(space: Workspace, quality: str) -> dict[Key, Ours]:
     corpus, name = STORED, "Logical self-consistency, authors' stored predictions"
     key = Key(corpus, "turn", quality, name, "pearson")
     # The predictions are of all 100 dialogues in order, whatever sample is looked at.
-    whole = Room(room.data, room.work).examples(LOGIC[corpus])
+    whole = Workspace(space.data, space.work).examples(LOGIC[corpus])
     try:
-        stored = iter(_contradictions(room, sum(len(own_turns(example)) for example in whole)))
+        stored = iter(_contradictions(space, sum(len(own_turns(example)) for example in whole)))
     except TurnwiseError as problem:
         return {key._replace(statistic=statistic): Ours(why_not=str(problem)) for statistic in STATISTICS}
     scores = [[next(stored) for _ in own_turns(example)] for example in whole]
-    kept = {example.id for example in room.examples(LOGIC[corpus])}
+    kept = {example.id for example in space.examples(LOGIC[corpus])}
     points = [(one, pairs) for one, pairs in zip(whole, scores, strict=True) if pairs and one.id in kept]
     left = np.array([5 * (1 - aggregated(pairs, "last")) for _, pairs in points])
     right = np.array([mean_rating(one.ratings[quality]) for one, _ in points], dtype=np.float64)
-    interval = correlation_interval(left, right, [cluster_key(one) for one, _ in points], seed=room.seed)
-    return {
-        key: Ours(pearson(left, right).value, n=len(points)),
-        key._replace(statistic="spearman"): ended(spearman(left, right).value, interval, len(points)),
-    }
+    return correlated(key, left, right, [cluster_key(one) for one, _ in points], space.seed)
 
 
-def _contradictions(room: Room, pairs: int) -> list[float]:
+def _contradictions(space: Workspace, pairs: int) -> list[float]:
     """How far the authors' classifier found each pair of utterances at odds."""
-    file = room.published("holistic_logic_ws_mnli.pred")
+    file = space.published("holistic_logic_ws_mnli.pred")
     try:
         found = [float(line.split("\t")[1]) for line in file.read_text(encoding="utf-8").splitlines() if line]
     except (IndexError, ValueError) as problem:
@@ -124,20 +127,19 @@ def _contradictions(room: Room, pairs: int) -> list[float]:
     return found
 
 
-def logic_agreement(room: Room) -> dict[Key, Ours]:
+def logic_agreement(space: Workspace) -> dict[Key, Ours]:
     """Table 9."""
-    return by_corpus(LOGIC, lambda corpus: rater_cells(room, corpus, LOGIC[corpus], "logical_consistency"))
+    return by_corpus(LOGIC, lambda corpus: rater_cells(space, corpus, LOGIC[corpus], "logical_consistency"))
 
 
-def independence_cells(room: Room) -> dict[Key, Ours]:
+def independence_cells(space: Workspace) -> dict[Key, Ours]:
     """How far our own scores depend on each other, turn by turn and, for diversity, group by group."""
     names = {"coherence": "context_coherence", "fluency": "Fluency", "consistency": "Consistency"}
-    if why := next(filter(None, map(room.lacking, names)), ""):
-        raise TurnwiseError(why)
+    space.require(*names)
     turns: list[dict[str, float | None]] = []
     clusters: list[int] = []
     for file in LOGIC.values():
-        for item in room.scored(file, list(names)).judged:
+        for item in space.scored(file, list(names)).judged:
             if item.row.example:
                 turns.append({name: item.scores[name].value for name in names})
                 clusters.append(cluster_key(item.row.example))
@@ -150,41 +152,40 @@ def independence_cells(room: Room) -> dict[Key, Ours]:
             if turn[first] is not None and turn[second] is not None
         ]
         key = Key(CORPUS, "turn", names[first], names[second], "pearson")
-        cells[key] = _pair([one for one, _, _ in known], [two for _, two, _ in known], [c for _, _, c in known], room)
+        cells[key] = _pair([one for one, _, _ in known], [two for _, two, _ in known], [c for _, _, c in known], space)
     for name in ("coherence", "fluency"):
         groups = [
             of
             for file in GROUPS.values()
-            for of in room.scored(_first_groups(room, file), ["diversity:released", name]).to_dict()["groups"]
+            for of in space.scored(_first_groups(space, file), ["diversity:released", name]).to_dict()["groups"]
         ]
         left, right = ([of["scores"].get(metric) for of in groups] for metric in ("diversity:released", name))
         key = Key(CORPUS, "group", "diversity", names[name], "pearson")
-        cells[key] = _pair(left, right, list(range(len(groups))), room)
+        cells[key] = _pair(left, right, list(range(len(groups))), space)
     return cells
 
 
-def _first_groups(room: Room, file: str) -> Path:
+def _first_groups(space: Workspace, file: str) -> Path:
     """Some groups of a file: their contexts are whole conversations, which take a language model long to read."""
-    examples = room.examples(file)
+    examples = space.examples(file)
     kept = set(list(dict.fromkeys(one.group for one in examples))[:SOME_GROUPS])
-    return room.derived(f"{file}_some", (example_to_dict(one) for one in examples if one.group in kept))
+    return space.derived(f"{file}_some", (example_to_dict(one) for one in examples if one.group in kept))
 
 
-def _pair(left: list[Any], right: list[Any], clusters: list[int], room: Room) -> Ours:
+def _pair(left: list[Any], right: list[Any], clusters: list[int], space: Workspace) -> Ours:
     whole = [place for place in range(len(left)) if left[place] is not None and right[place] is not None]
     first, second = (np.array([side[place] for place in whole], dtype=np.float64) for side in (left, right))
     interval = correlation_interval(
-        first, second, [clusters[place] for place in whole], method="pearson", seed=room.seed
+        first, second, [clusters[place] for place in whole], method="pearson", seed=space.seed
     )
     return ended(pearson(first, second).value, interval, len(whole))
 
 
-def scatter(room: Room, metric: str, file: str, quality: str) -> list[dict[str, Any]]:
+def scatter(space: Workspace, metric: str, file: str, quality: str) -> list[dict[str, Any]]:
     """Figs. 1 and 2: scores against mean ratings."""
-    if why := room.lacking(metric):
-        raise TurnwiseError(why)
+    space.require(metric)
     rows = []
-    for item in room.scored(file, [metric]).judged:
+    for item in space.scored(file, [metric]).judged:
         example: Example | None = item.row.example
         value = item.scores[metric].value if example else None
         if example and value is not None:

@@ -11,9 +11,9 @@ from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
-from turnwise.reproduce.grid import ABOVE
+from turnwise.reproduce.pages import ABOVE
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
-from turnwise.reproduce.room import Room
+from turnwise.reproduce.workspace import Workspace
 
 NAME = "leaderboard"
 # The metric by which the whole is judged, named beforehand.
@@ -71,19 +71,19 @@ def metrics() -> list[str]:
     return [LENGTH, *turned]
 
 
-def found(room: Room, corpus: str) -> dict[tuple[str, str], MetaRow]:
+def found(space: Workspace, corpus: str) -> dict[tuple[str, str], MetaRow]:
     """Correlations by metric and quality."""
     board = BOARDS[corpus]
-    able = [name for name in metrics() if not room.lacking(name)]
-    rows = room.meta(room.corpus(board.file), able, board.exclude, "turn")
+    able = [name for name in metrics() if not space.lacking(name)]
+    rows = space.meta(space.corpus(board.file), able, board.exclude, "turn")
     return {(metric, quality): row for (metric, _, quality), row in rows.items()}
 
 
-def why_absent(room: Room, corpus: str, metric: str) -> str:
+def why_absent(space: Workspace, corpus: str, metric: str) -> str:
     """Why a metric has no score of any row of a corpus."""
-    if why := room.lacking(metric):
+    if why := space.lacking(metric):
         return why
-    needs = {load_metric(metric).unmet_need(example) for example in room.examples(BOARDS[corpus].file)}
+    needs = {load_metric(metric).unmet_need(example) for example in space.examples(BOARDS[corpus].file)}
     unmet = sorted(str(need) for need in needs if need)
     return f"the rows of {BOARDS[corpus].file} have {unmet[0]}" if unmet else "it has no score for any of these rows"
 
@@ -110,11 +110,11 @@ def better(row: MetaRow | None, best: Printed | None) -> bool:
     return row is not None and best is not None and row.spearman_low is not None and row.spearman_low > best.value
 
 
-def board_cells(room: Room, corpus: str) -> dict[Key, Ours]:
+def board_cells(space: Workspace, corpus: str) -> dict[Key, Ours]:
     """One corpus: every metric by every quality, beside the best published number of that quality."""
-    rows = found(room, corpus)
+    rows = found(space, corpus)
     best = {quality: best_published(corpus, quality) for quality in dict.fromkeys(quality for _, quality in rows)}
-    absent = {name: why_absent(room, corpus, name) for name in metrics() if name not in {metric for metric, _ in rows}}
+    absent = {name: why_absent(space, corpus, name) for name in metrics() if name not in {metric for metric, _ in rows}}
     return {
         Key(corpus, "turn", quality, metric, "spearman"): _ours(rows[metric, quality], printed)
         if (metric, quality) in rows
@@ -137,7 +137,7 @@ def _ours(row: MetaRow, best: Printed | None, *notes: str) -> Ours:
     return Ours(row.spearman, *ends, row.n, row.metric, notes=tuple(said), beside=beside)
 
 
-def summary_cells(room: Room) -> dict[Key, Ours]:
+def summary_cells(space: Workspace) -> dict[Key, Ours]:
     """The named metric and the best of ours on each corpus's main quality, and on how many it reaches the best."""
     cells: dict[Key, Ours] = {}
     reached: list[bool] = []
@@ -145,13 +145,13 @@ def summary_cells(room: Room) -> dict[Key, Ours]:
         key = Key(corpus, "turn", board.main, NAMED, "spearman")
         best = best_published(corpus, board.main)
         try:
-            rows = {metric: row for (metric, quality), row in found(room, corpus).items() if quality == board.main}
+            rows = {metric: row for (metric, quality), row in found(space, corpus).items() if quality == board.main}
         except TurnwiseError as problem:
             cells[key] = cells[key._replace(metric=BEST_OURS)] = Ours(why_not=str(problem), beside=_text(best))
             continue
         by_whom = f"published by {best.key.metric} ({_source(best)})" if best else "nobody printed one that we know of"
         named, top = rows.get(NAMED), _best(rows)
-        absent = Ours(why_not=why_absent(room, corpus, NAMED), notes=(by_whom,), beside=_text(best))
+        absent = Ours(why_not=why_absent(space, corpus, NAMED), notes=(by_whom,), beside=_text(best))
         cells[key] = _ours(named, best, by_whom) if named else absent
         cells[key._replace(metric=BEST_OURS)] = (
             _ours(top, best, f"ours by {top.metric}")
@@ -176,10 +176,10 @@ def _best(rows: Mapping[str, MetaRow]) -> MetaRow | None:
     return max(known, key=lambda row: row.spearman or 0.0, default=None)
 
 
-def summary_bars(room: Room) -> list[dict[str, Any]]:
+def summary_bars(space: Workspace) -> list[dict[str, Any]]:
     """The summary as a picture."""
     rows: list[dict[str, Any]] = []
-    for key, ours in summary_cells(room).items():
+    for key, ours in summary_cells(space).items():
         if key.statistic != "spearman":
             continue
         values = {key.metric: ours.value} | ({GROUPS[-1]: float(ours.beside)} if ours.beside else {})

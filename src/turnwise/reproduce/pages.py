@@ -1,28 +1,231 @@
-"""Everything that a reproduction writes: Markdown, HTML, JSON, and each figure as SVG."""
+"""What a reproduction writes: Markdown, HTML, JSON, and each figure as SVG."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.files import write_text
-from turnwise.reproduce.cells import Figure, Made, Table, to_record
-from turnwise.reproduce.draw import chart
-from turnwise.reproduce.grid import grid
-from turnwise.reproduce.markdown import READING, counted, index_page, paper_page, shown_counts
-from turnwise.reproduce.room import Room
+from turnwise.reproduce.cells import Cell, Figure, Made, Table, to_record
 from turnwise.reproduce.run import Reproduced, file_name, label
+from turnwise.reproduce.workspace import Workspace
 
 if TYPE_CHECKING:
+    import altair as alt
     from markupsafe import Markup
 
+# The sign of a cell that beats what it stands beside.
+ABOVE = "▲"
+NAMES = {"corpus": "corpus", "level": "level", "quality": "quality", "metric": "metric", "statistic": "statistic"}
 
-def write_pages(found: Sequence[Reproduced], room: Room, out: Path) -> list[Path]:
+
+@dataclass
+class Footnotes:
+    """Remarks, each said once and numbered in order of appearance; one that begins with a sign is marked by it."""
+
+    texts: list[str] = field(default_factory=list)
+    signs: dict[str, str] = field(default_factory=dict)
+
+    def mark(self, text: str) -> str:
+        """What stands at the cell for a remark.
+
+        >>> notes = Footnotes()
+        >>> [notes.mark(text) for text in ("one", f"{ABOVE} two", "three", "one")], notes.texts, notes.signs
+        (['1', '▲', '2', '1'], ['one', 'three'], {'▲': 'two'})
+        """
+        sign, _, rest = text.partition(" ")
+        if sign == ABOVE:
+            self.signs[sign] = rest
+            return sign
+        if text not in self.texts:
+            self.texts.append(text)
+        return str(self.texts.index(text) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One cell as text: ours (a dash where there is none), its interval, the published number, the footnotes."""
+
+    ours: str
+    interval: str
+    published: str
+    same: bool
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The table as it is shown; a place where nothing was published and nothing computed is None."""
+
+    stub: list[str]
+    columns: list[str]
+    rows: list[tuple[list[str], list[Shown | None]]]
+    footnotes: list[str]
+    signs: dict[str, str]
+
+
+def grid(table: Table) -> Grid:
+    """Rows and columns in the order in which their cells come."""
+    notes = Footnotes()
+    columns = list(dict.fromkeys(_part(cell, table.across) for cell in table.cells))
+    places: dict[tuple[str, ...], dict[tuple[str, ...], Shown]] = {}
+    for cell in table.cells:
+        places.setdefault(_part(cell, table.down), {})[_part(cell, table.across)] = _shown(cell, notes)
+    # A part that is the same in all columns says nothing in a heading.
+    told = [place for place in range(len(table.across)) if len({column[place] for column in columns}) > 1]
+    headings = [" · ".join(filter(None, (column[place] for place in told))) or "value" for column in columns]
+    rows = [(list(row), [cells.get(column) for column in columns]) for row, cells in places.items()]
+    return Grid([NAMES[name] for name in table.down], headings, rows, notes.texts, notes.signs)
+
+
+def _part(cell: Cell, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(getattr(cell.key, name) for name in names)
+
+
+def _shown(cell: Cell, notes: Footnotes) -> Shown:
+    ours = cell.ours
+    said = [*(f"not computable, because {ours.why_not}" for _ in [0] if ours.value is None), *ours.notes, *cell.notes]
+    marks = tuple(dict.fromkeys(notes.mark(text) for text in said))
+    decimals = len(cell.published.partition(".")[2]) if cell.published else 3
+    decimals = 0 if cell.key.statistic.startswith("count") else min(max(decimals, 2), 4)
+    value = "—" if ours.value is None else f"{ours.value:.{decimals}f}"
+    interval = "" if ours.low is None or ours.high is None else f"[{ours.low:.2f}, {ours.high:.2f}]"
+    return Shown(value, interval, cell.published or "", cell.same, marks)
+
+
+WIDTH, HEIGHT = 420, 260
+LONG_NAME, MOST_ABREAST = 24, 6
+
+
+def chart(figure: Figure) -> alt.TopLevelMixin:
+    """The chart of a figure; rows that name a panel are drawn side by side."""
+    import altair as alt
+
+    from turnwise.report.drawing import data_of, styled
+    from turnwise.report.palette import SYSTEMS, light
+
+    rows = [dict(row) for row in figure.rows]
+    groups = list(dict.fromkeys(str(row["group"]) for row in rows))
+    colours = [light(name) for name in SYSTEMS]
+    shades = [colours[place % len(colours)] for place in range(len(groups))]
+    # Long names stand one below the other, short ones in a line.
+    abreast = 1 if max(map(len, groups), default=0) > LONG_NAME else MOST_ABREAST
+    look = (
+        alt.Legend(title=None, orient="top", columns=abreast, columnPadding=14, labelLimit=400)
+        if len(groups) > 1
+        else None
+    )
+    colour = alt.Color("group:N", scale=alt.Scale(domain=groups, range=shades), legend=look)
+    panelled = any("panel" in row for row in rows)
+    base = alt.Chart() if panelled else alt.Chart(data_of(rows), width=WIDTH, height=HEIGHT)
+    drawn = _layer(base, figure, colour)
+    if not panelled:
+        return styled(drawn)  # type: ignore[no-any-return]
+    sized = alt.layer(drawn, data=data_of(rows)).properties(width=WIDTH // 2, height=HEIGHT * 3 // 4)
+    named = list(dict.fromkeys(row["panel"] for row in rows))
+    faceted = sized.facet(alt.Facet("panel:N", sort=named, title=None), columns=2 if len(named) in (2, 4) else 3)
+    if figure.look != "bars":  # bars are dodged by a scale that panels must share
+        faceted = faceted.resolve_scale(x="independent", y="independent" if figure.look == "points" else "shared")
+    return styled(faceted)  # type: ignore[no-any-return]
+
+
+def _layer(base: alt.Chart, figure: Figure, colour: alt.Color) -> Any:
+    import altair as alt
+
+    y = alt.Y("y:Q", title=figure.y, scale=alt.Scale(zero=figure.look == "bars"))
+    if figure.look == "bars":
+        x = alt.X("x:N", title=figure.x, sort=None, axis=alt.Axis(labelAngle=-30, labelLimit=160, labelOverlap=False))
+        return base.mark_bar().encode(x=x, xOffset=alt.XOffset("group:N", sort=None), y=y, color=colour)
+    x_scale = alt.X("x:Q", title=figure.x, scale=alt.Scale(zero=False))
+    if figure.look == "lines":
+        return base.mark_line(point=True).encode(x=x_scale, y=y, color=colour, detail=alt.Detail("group:N"))
+    return base.mark_point(filled=True, size=28, opacity=0.6).encode(x=x_scale, y=y, color=colour)
+
+
+READING = (
+    "Every cell is *ours* / *published*; brackets hold the 95 % interval of ours (bootstrap over contexts), **bold** "
+    "says that ours is the published number to every printed digit, a dash that there is none, and a footnote why."
+)
+
+
+def paper_page(found: Reproduced, about: str) -> str:
+    """The page of a paper."""
+    paper = found.paper
+    blocks = [f"# {paper.title}", about, READING, *paper.notes, *counted(found)]
+    blocks += [_block(made) for made in found.made]
+    return "\n\n".join(blocks) + "\n"
+
+
+def counted(found: Reproduced) -> list[str]:
+    """How many published numbers there are and what became of them, where there are any."""
+    published, filled, same = found.counts()
+    line = f"Of {published:,} published numbers {filled:,} are computed here; {same:,} come out the same."
+    return [line] if published else []
+
+
+def index_page(found: Sequence[Reproduced], about: str) -> str:
+    """The page that leads to the others."""
+    lines = [
+        "# Reproduced",
+        "",
+        about,
+        "",
+        "| page | published numbers | computed | the same |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [f"| [{one.paper.title}]({one.paper.name}.md) | {' | '.join(shown_counts(one))} |" for one in found]
+    return "\n".join(lines) + "\n"
+
+
+def shown_counts(found: Reproduced) -> list[str]:
+    """The counts of a page. The leaderboard repeats what others published beside every metric: nothing to count."""
+    counts = found.counts()
+    return [f"{count:,}" if counts[0] else "—" for count in counts]
+
+
+def _block(made: Made) -> str:
+    return _table(made) if isinstance(made, Table) else _figure(made)
+
+
+def _table(table: Table) -> str:
+    shown = grid(table)
+    lines = [f"## {label(table)}: {table.title}", ""]
+    lines += [f"{note}\n" for note in table.notes]
+    lines.append(_line([*shown.stub, *shown.columns]))
+    lines.append("|" + "---|" * len(shown.stub) + "---:|" * len(shown.columns))
+    lines += [_line([*names, *map(_cell, cells)]) for names, cells in shown.rows]
+    lines += ["", *(f"{sign} {text}" for sign, text in shown.signs.items())] if shown.signs else []
+    lines += ["", *(f"{number}. {text}" for number, text in enumerate(shown.footnotes, 1))] if shown.footnotes else []
+    return "\n".join(lines)
+
+
+def _cell(cell: Shown | None) -> str:
+    if cell is None:
+        return ""
+    ours = f"**{cell.ours}**" if cell.same else cell.ours
+    both = f"{ours} {cell.interval}".strip() + (f" / {cell.published}" if cell.published else "")
+    return both + (f" <sup>{', '.join(cell.marks)}</sup>" if cell.marks else "")
+
+
+def _figure(figure: Figure) -> str:
+    head = f"## {label(figure)}: {figure.title}"
+    notes = "\n\n".join(figure.notes)
+    if figure.why_not:
+        return "\n\n".join(filter(None, [head, f"Not computable, because {figure.why_not}.", notes]))
+    return "\n\n".join(filter(None, [head, f"![{figure.title}](figures/{file_name(figure)}.svg)", notes]))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def write_pages(found: Sequence[Reproduced], space: Workspace, out: Path) -> list[Path]:
     """All pages; the index lists what was asked for this time."""
-    said = about(room)
+    said = about(space)
     written = []
     for one in found:
         name = one.paper.name
@@ -64,18 +267,18 @@ def document(found: Sequence[Reproduced]) -> dict[str, Any]:
     }
 
 
-def about(room: Room) -> str:
+def about(space: Workspace) -> str:
     """What the numbers were computed with, in one line."""
     from turnwise import __version__
     from turnwise.models.pack import load_models
 
-    source = load_models(room.models)
+    source = load_models(space.models)
     manifest = getattr(source, "manifest", None)
     # The hash says which weights these were: a version may have seen a role replaced.
     label = source.label(source.roles) if manifest else ""
     named = f"{manifest.name} {manifest.version} ({label})" if manifest else getattr(source, "name", "")
-    models = "the papers' own models" if room.papers_models else f"the models {named}"
-    sample = "" if room.limit is None else f" A sample only: {room.limit} contexts of each corpus."
+    models = "the papers' own models" if space.papers_models else f"the models {named}"
+    sample = "" if space.limit is None else f" A sample only: {space.limit} contexts of each corpus."
     return f"Computed by turnwise {__version__} with {models}.{sample}"
 
 
@@ -91,11 +294,11 @@ def _svg(figure: Figure, out: Path) -> str:
 
 def _html(one: Reproduced, said: str, drawings: dict[str, str]) -> str:
     lines = [said, READING.replace("*", ""), *one.paper.notes, *counted(one)]
-    blocks = [_block(made, drawings) for made in one.made]
+    blocks = [_html_block(made, drawings) for made in one.made]
     return _render(one.paper.title, lines, blocks, [])
 
 
-def _block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
+def _html_block(made: Made, drawings: dict[str, str]) -> dict[str, Any]:
     from markupsafe import Markup
 
     from turnwise.report.drawing import inline_svg

@@ -1,20 +1,136 @@
-"""Running a reproduction: table by table, each kept as soon as it is made: a killed run goes on where it was."""
+"""Making tables one by one, each kept as soon as it is made, in one process or several; a killed run resumes."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_text
+from turnwise.models.onnx.session import thread_count
+from turnwise.models.pack import Pack, load_models
 from turnwise.reproduce.cells import Made, Paper, Spec, Table, from_record, to_record
-from turnwise.reproduce.room import Room
-from turnwise.reproduce.together import pieces_of, processes_for, run_together
+from turnwise.reproduce.workspace import Workspace
 
+# A paper, and which of its tables.
+Piece = tuple[str, tuple[str, ...]]
 Told = Callable[[str], None]
+MOST = 2
+# The longest first, and what asks the models the same questions far apart, so that the second finds the answers.
+ORDER = ("usr", "maude", "fbd", "usl-h", "leaderboard", "holistic")
+BOARDS, SUMMARIES = "leaderboard", ("summary", "chart")
+LATE_BOARDS = ("USR", "Zhao")
+# What numbers of threads are read from: our own models', and those of the libraries below numpy.
+THREADS = ("TURNWISE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def pieces_of(specs: Sequence[Spec]) -> list[Piece]:
+    """Pieces of work: a paper's tables share much and stay together; each board is a piece, and summaries come last.
+
+    >>> from turnwise.reproduce.cells import TableSpec
+    >>> some = [("leaderboard", "summary"), ("leaderboard", "Zhao"), ("leaderboard", "GRADE"), ("usr", "1")]
+    >>> pieces_of([TableSpec(*one, "", dict) for one in some])
+    [('usr', ('1',)), ('leaderboard', ('GRADE',)), ('leaderboard', ('Zhao',))]
+    """
+    found: list[Piece] = []
+    for paper in ORDER:
+        numbers = [spec.number for spec in specs if spec.paper == paper]
+        if paper == BOARDS:
+            boards = [number for number in numbers if number not in SUMMARIES]
+            found += [(paper, (one,)) for one in sorted(boards, key=lambda one: one.startswith(LATE_BOARDS))]
+        elif numbers:
+            found.append((paper, tuple(numbers)))
+    return found
+
+
+def processes_for(pieces: Sequence[Piece], space: Workspace) -> int:
+    """How many processes are worth while."""
+    # Models that may run on a GPU have no use for a second process, and not always memory for one.
+    most = MOST if isinstance(load_models(space.models), Pack) else 1
+    return min(most, thread_count(), len(pieces))
+
+
+def run_together(pieces: Sequence[Piece], count: int, space: Workspace, out: Path, tell: Told) -> None:
+    """Make the pieces. What a process could not make, and why, is for the caller to find."""
+    waiting = deque(pieces)
+    workers = _started(count, space, out)
+    try:
+        while workers:
+            ready = wait(list(workers))
+            for line in [one for one in workers if one in ready]:
+                try:
+                    said = line.recv()
+                    if said is None:
+                        line.send(waiting.popleft() if waiting else None)
+                    else:
+                        tell(said)
+                except (EOFError, OSError):
+                    workers.pop(line).join()
+    finally:
+        for process in workers.values():
+            process.terminate()
+
+
+def _started(count: int, space: Workspace, out: Path) -> dict[Connection, BaseProcess]:
+    start = multiprocessing.get_context("spawn")
+    workers: dict[Connection, BaseProcess] = {}
+    with _threads_each(max(1, thread_count() // count)):
+        for number in range(count):
+            # Each process has a folder of its own for corpora that are made from others.
+            work = space.work / f"{number}"
+            facts = (space.data, work, space.models, space.device, space.cache, space.seed, space.limit, space.kept)
+            ours, theirs = start.Pipe()
+            process = start.Process(target=_work, args=(theirs, facts, out), daemon=True)
+            process.start()
+            theirs.close()  # the process has the only one left, so that its end is heard
+            workers[ours] = process
+    return workers
+
+
+def _work(line: Connection, facts: tuple[Any, ...], out: Path) -> None:
+
+    Thread(target=_end_with_parent, daemon=True).start()
+    space = Workspace(*facts)
+    line.send(None)
+    while piece := line.recv():
+        paper, numbers = piece
+        make_tables(papers([paper]), space, out, only=numbers, tell=line.send)
+        line.send(None)
+
+
+def _end_with_parent() -> None:
+    """A run that is killed must not go on in secret."""
+    if parent := multiprocessing.parent_process():
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _threads_each(count: int) -> Iterator[None]:
+    """Processes that are started meanwhile have so many threads."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, str(count)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 ALL = "all"
 # One module per paper; `all` makes them in this order.
 MODULES = ("usr", "usl_h", "maude", "holistic", "fbd", "leaderboard")
@@ -52,30 +168,30 @@ def papers(names: Iterable[str]) -> list[Paper]:
 
 
 def reproduce(
-    wanted: Sequence[Paper], room: Room, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
+    wanted: Sequence[Paper], space: Workspace, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
 ) -> list[Reproduced]:
     """Make every table and figure, or take it from an earlier run on the same data, models and program."""
-    room.kept = out / "kept"
-    missing = [spec for paper in wanted for spec in _specs(paper, only) if _kept(spec, room, out) is None]
+    space.kept = out / "kept"
+    missing = [spec for paper in wanted for spec in _specs(paper, only) if _kept(paper, spec, space, out) is None]
     pieces = pieces_of(missing)
-    count = processes_for(pieces, room)
+    count = processes_for(pieces, space)
     if count > 1:
-        run_together(pieces, count, room, out, tell)
-    return make_tables(wanted, room, out, only=only, tell=tell)
+        run_together(pieces, count, space, out, tell)
+    return make_tables(wanted, space, out, only=only, tell=tell)
 
 
 def make_tables(
-    wanted: Sequence[Paper], room: Room, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
+    wanted: Sequence[Paper], space: Workspace, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
 ) -> list[Reproduced]:
     """The same, in this process alone."""
     done = []
     for paper in wanted:
         made = []
         for spec in _specs(paper, only):
-            found = _kept(spec, room, out)
+            found = _kept(paper, spec, space, out)
             if found is None:
                 tell(f"{paper.name}: {label(spec)}")
-            made.append(found or _made(spec, room, out))
+            made.append(found or _made(paper, spec, space, out))
         done.append(Reproduced(paper, tuple(made)))
     return done
 
@@ -116,17 +232,21 @@ def _file(spec: Spec, out: Path) -> Path:
     return out / "tables" / f"{file_name(spec)}.json"
 
 
-def _kept(spec: Spec, room: Room, out: Path) -> Made | None:
+def _made_from(paper: Paper, space: Workspace) -> str:
+    return f"{paper.version}-{space.made_from}"
+
+
+def _kept(paper: Paper, spec: Spec, space: Workspace, out: Path) -> Made | None:
     """What an earlier run made; None where it is not there, damaged, or of other data or another version."""
     try:
         record = json.loads(_file(spec, out).read_text(encoding="utf-8"))
-        return from_record(record) if record.pop("made_from") == room.made_from else None
+        return from_record(record) if record.pop("made_from") == _made_from(paper, space) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _made(spec: Spec, room: Room, out: Path) -> Made:
-    made = spec.made(room)
-    record = {"made_from": room.made_from, **to_record(made)}
+def _made(paper: Paper, spec: Spec, space: Workspace, out: Path) -> Made:
+    made = spec.made(space)
+    record = {"made_from": _made_from(paper, space), **to_record(made)}
     write_text(_file(spec, out), json.dumps(record, indent=1) + "\n")
     return made

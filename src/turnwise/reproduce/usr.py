@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,22 +14,115 @@ from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.local import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.usr import usr_score
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec, ended
-from turnwise.reproduce.published import Key, of_table
-from turnwise.reproduce.room import Room
-from turnwise.reproduce.stand import STATISTICS, Stand, Stands, correlations, shipped
-from turnwise.reproduce.usr_people import (
-    FILES,
-    OVERALL,
-    QUALITIES,
-    REFERENCE,
-    agreement_cells,
-    mean_cells,
+from turnwise.reproduce.cells import (
+    STATISTICS,
+    FigureSpec,
+    Ours,
+    Paper,
+    Stand,
+    Stands,
+    TableSpec,
+    by_corpus,
+    correlated,
+    correlations,
+    ended,
     rater_weights,
-    regression_cells,
+    shipped,
 )
-from turnwise.stats.bootstrap import correlation_interval
-from turnwise.stats.correlation import pearson, spearman
+from turnwise.reproduce.published import Key, of_table
+from turnwise.reproduce.workspace import Workspace
+from turnwise.stats.bootstrap import mean_interval
+from turnwise.stats.regression import regress
+
+FILES = {"Topical-Chat": "usr_topicalchat", "PersonaChat": "usr_personachat"}
+REFERENCE = "Original Ground Truth"
+QUALITIES = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge", "Overall")
+OVERALL = "Overall"
+# As the tables call systems, and as the rated data do.
+SYSTEMS = {
+    "Original Ground-Truth": REFERENCE,
+    "LSTM Seq2Seq": "Seq2Seq",
+    **{f"Nucleus Sampling ({p})": f"Nucleus Decoding (p = {p})" for p in ("0.3", "0.5", "0.7")},
+}
+
+# Where Table 2 prints another mean than the ratings have.
+OTHER_MEANS = {
+    ("Topical-Chat", "New Human Generated", OVERALL),
+    *(("PersonaChat", "Language Model", quality) for quality in ("Natural", "Maintains Context", OVERALL)),
+    ("PersonaChat", "KV-MemNN", "Uses Knowledge"),
+}
+
+
+def agreement_cells(space: Workspace) -> dict[Key, Ours]:
+    """Table 1: the mean over the three pairs of slots."""
+    return by_corpus(FILES, partial(_agreed, space))
+
+
+def _agreed(space: Workspace, corpus: str) -> dict[Key, Ours]:
+    cells = {}
+    for row in space.agreed(FILES[corpus]):
+        form, _, statistic = row.method.rpartition("-")
+        if form != "slot-pairs":
+            continue
+        misprint = (corpus, row.quality, statistic) == ("PersonaChat", "Engaging", "spearman")
+        notes = ("two digits of the printed number change places",) if misprint else ()
+        key = Key(corpus, "human", row.quality, "Inter-annotator", statistic)
+        cells[key] = Ours(row.value, row.low, row.high, row.n_items, notes=notes)
+    return cells
+
+
+def mean_cells(space: Workspace) -> dict[Key, Ours]:
+    """Table 2: the mean rating of every system."""
+    return by_corpus(FILES, partial(_means, space))
+
+
+def _means(space: Workspace, corpus: str) -> dict[Key, Ours]:
+    names = {data: printed for printed, data in SYSTEMS.items()}
+    cells = {}
+    rated: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for example in space.examples(FILES[corpus]):
+        for quality, given in example.ratings.items():
+            if (mean := mean_rating(given)) is not None:
+                rated.setdefault((example.system, quality), []).append((mean, cluster_key(example)))
+    for (system, quality), points in rated.items():
+        values, clusters = np.array([value for value, _ in points]), np.array([one for _, one in points])
+        interval = mean_interval(values, clusters, seed=space.seed)
+        key = Key(corpus, "human", quality, names.get(system, system), "mean")
+        notes = (
+            ("the printed number is not the mean of the released ratings",)
+            if (corpus, key.metric, quality) in OTHER_MEANS
+            else ()
+        )
+        cells[key] = replace(ended(float(values.mean()), interval, len(points)), notes=notes)
+    return cells
+
+
+def regression_cells(space: Workspace) -> dict[Key, Ours]:
+    """Least squares of Overall on the other five, over item means: all responses, and without the references."""
+    cells = {}
+    examples = space.examples(FILES["Topical-Chat"])
+    for name, kept in (
+        ("Regression on five qualities", examples),
+        ("Regression, references left out", [one for one in examples if one.system != REFERENCE]),
+    ):
+        means = np.array([[mean_rating(one.ratings[q]) for q in QUALITIES] for one in kept], dtype=np.float64)
+        found = regress(means[:, :-1], means[:, -1])
+        key = Key("Topical-Chat", "human", OVERALL, name, "spearman")
+        notes = ("ours is fitted to the mean ratings of each response; the authors' fit is not public",)
+        cells[key] = Ours(found.spearman, n=found.n, notes=notes) if found else Ours(why_not="there are too few items")
+    return cells
+
+
+def weight_rows(space: Workspace) -> list[dict[str, Any]]:
+    """Fig. 2: what each rater weighs."""
+    rows = []
+    for corpus, file in FILES.items():
+        examples = [one for one in space.examples(file) if one.raters]
+        if not examples:
+            raise TurnwiseError(f"the ratings of {file} do not say who gave them")
+        rows += rater_weights(corpus, examples, QUALITIES)
+    return rows
+
 
 VECTORS = "word vectors of the models in use, not GloVe"
 ENCODER = "the encoder of the models in use, not RoBERTa"
@@ -61,7 +155,7 @@ LEVELS = ("turn", "system")
 
 
 def metric_cells(
-    room: Room, corpus: str, qualities: Sequence[str], levels: Sequence[str] = LEVELS, best_of: str = ""
+    space: Workspace, corpus: str, qualities: Sequence[str], levels: Sequence[str] = LEVELS, best_of: str = ""
 ) -> dict[Key, Ours]:
     """Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
 
@@ -69,21 +163,21 @@ def metric_cells(
     """
     stands = {**METRICS, **(ON_PERSONACHAT if corpus == "PersonaChat" else {}), **OURS}
     named = {quality: quality for quality in qualities}
-    cells = correlations(room, corpus, FILES[corpus], stands, levels=LEVELS, qualities=named, exclude=[REFERENCE])
+    cells = correlations(space, corpus, FILES[corpus], stands, levels=LEVELS, qualities=named, exclude=[REFERENCE])
     if corpus == "Topical-Chat":
-        cells |= authors_cells(room, named)
+        cells |= authors_cells(space, named)
     if best_of:
         printed = {one.key for one in of_table("usr", best_of)}
         cells = {key: ours for key, ours in cells.items() if key in printed or key.metric in OURS}
     return {key: ours for key, ours in cells.items() if key.level in levels}
 
 
-def authors_cells(room: Room, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+def authors_cells(space: Workspace, qualities: Mapping[str, str]) -> dict[Key, Ours]:
     """What the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
     names = [f"{name}, {AUTHORS}" for name in ("USR-MLM", "USR-DR (x = c)", "USR-DR (x = f)", "USR")]
-    rated = [example for example in room.examples(FILES["Topical-Chat"]) if example.system != REFERENCE]
+    rated = [example for example in space.examples(FILES["Topical-Chat"]) if example.system != REFERENCE]
     try:
-        parts = _authors_scores(room, rated)
+        parts = _authors_scores(space, rated)
     except TurnwiseError as problem:
         absent = Ours(why_not=str(problem))
         return {
@@ -91,21 +185,19 @@ def authors_cells(room: Room, qualities: Mapping[str, str]) -> dict[Key, Ours]:
             for name in names for quality in qualities for level in LEVELS for statistic in STATISTICS
         }  # fmt: skip
     mlm, dr_c, dr_f = np.array(parts).T
-    cells = {}
+    cells: dict[Key, Ours] = {}
     for name, values in zip(names, (mlm, dr_c, dr_f, usr_score(mlm, dr_c, dr_f)), strict=True):
         for quality in qualities:
             for level in LEVELS:
                 left, right, clusters = _points(rated, values, quality, level)
-                interval = correlation_interval(left, right, clusters, seed=room.seed) if level == "turn" else None
-                key = Key("Topical-Chat", level, quality, name, "")
-                cells[key._replace(statistic="pearson")] = Ours(pearson(left, right).value, n=len(left))
-                cells[key._replace(statistic="spearman")] = ended(spearman(left, right).value, interval, len(left))
+                resampled = clusters if level == "turn" else None
+                cells |= correlated(Key("Topical-Chat", level, quality, name, ""), left, right, resampled, space.seed)
     return cells
 
 
-def _authors_scores(room: Room, rated: Sequence[Example]) -> list[list[float]]:
+def _authors_scores(space: Workspace, rated: Sequence[Example]) -> list[list[float]]:
     """USR's three parts for each response."""
-    file = room.published("usr_topicalchat_scores.csv")
+    file = space.published("usr_topicalchat_scores.csv")
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             rows = list(csv.DictReader(lines))
@@ -126,21 +218,21 @@ def _points(kept: Sequence[Example], values: Any, quality: str, level: str) -> t
     return left, right, np.arange(len(names))
 
 
-def trick_cells(room: Room) -> dict[Key, Ours]:
+def trick_cells(space: Workspace) -> dict[Key, Ours]:
     """Word F-1 of one answer that is always the same, against what people said in Topical-Chat."""
-    dialogues = room.dialogues("topicalchat_test_freq")[: room.limit]
+    dialogues = space.dialogues("topicalchat_test_freq")[: space.limit]
     rows = [
         {"response": TRICK, "references": [" ".join(turn.text.lower().split())], "dialogue_id": dialogue.id}
         for dialogue in dialogues
         for turn in dialogue.turns
     ]
-    (value,) = [one for one in room.evaluated(rows, ["f1"]).system_values if one.metric == "f1"]
+    (value,) = [one for one in space.evaluated(rows, ["f1"]).system_values if one.metric == "f1"]
     key = Key("Topical-Chat", "other", "word F-1", "always the ten commonest words", "percent")
     percent, low, high = (None if end is None else 100 * end for end in (value.value, value.low, value.high))
     return {key: Ours(percent, low, high, value.n, "f1", notes=("turns of the frequent test set, in lower case",))}
 
 
-def _table(number: int, title: str, fill: Callable[[Room], Mapping[Key, Ours]], **more: Any) -> TableSpec:
+def _table(number: int, title: str, fill: Callable[[Workspace], Mapping[Key, Ours]], **more: Any) -> TableSpec:
     return TableSpec("usr", str(number), title, fill, **more)
 
 
@@ -190,7 +282,7 @@ PAPER = Paper(
         ),
         *_by_quality(),
         FigureSpec(
-            "usr", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", rater_weights,
+            "usr", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", weight_rows,
             notes=("Least squares on z-scored qualities, by rater (the paper drew five of them), through a softmax.",),
         ),
         TableSpec("usr", "regression", "Overall from the five qualities", regression_cells, across=("statistic",)),

@@ -1,4 +1,4 @@
-"""Where a reproduction works: the data and models at hand, and the analyses, each of whose answers is computed once."""
+"""Data and models at hand, and the analyses, each of whose answers is computed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from turnwise.analyses.agree import AgreementRow, agreement
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.metaevaluate import MetaRow, metaevaluate
-from turnwise.dialogue import Example
+from turnwise.dialogue import Example, Row
 from turnwise.engine.local import Ask
 from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
@@ -23,19 +23,52 @@ from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import load_models
-from turnwise.reproduce.whole import fault
 from turnwise.train.dialogues import Dialogue, read
+
+_USR = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge", "Overall")
+_ZHAO = ("content", "grammar", "relevance", "appropriateness")
+# By file; those that nobody rated are not here.
+RATED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("usr_topicalchat", "usr_personachat", "fbd_personam"), _USR),
+    **dict.fromkeys(("zhao_dailydialog", "fbd_dailyz"), _ZHAO),
+    **dict.fromkeys(("zhao_personachat", "fbd_personaz"), ("appropriateness",)),
+    **dict.fromkeys((f"grade_{name}" for name in ("convai2", "dailydialog", "empatheticdialogues")), ("coherence",)),
+    **dict.fromkeys((f"fbd_{name}" for name in ("dailyh", "convai2", "empathetic")), ("coherence",)),
+    **dict.fromkeys((f"holistic_logic_{name}" for name in ("ws", "ctg", "baseline")), ("logical_consistency",)),
+    "holistic_coherence": ("context_coherence",),
+    "holistic_fluency": ("fluency",),
+}
+
+
+def fault(file: Path) -> str:
+    """What is wrong with the first row of a corpus that cannot be used; empty if all are whole."""
+    rows = list(read_rows([file]))
+    name = f"{file.parent.name}/{file.name}"
+    if not rows:
+        return f"{name}: no rows in it"
+    wrong = ((row.line, why) for row in rows if (why := _wrong(row, RATED.get(file.stem, ()))))
+    return next((f"{name}:{line}: {why}" for line, why in wrong), "")
+
+
+def _wrong(row: Row, rated: tuple[str, ...]) -> str:
+    if row.example is None:
+        return str(row.error or "it cannot be read")
+    absent = [quality for quality in rated if not row.example.ratings.get(quality)]
+    return f"no rating of {' and of '.join(map(repr, absent))}" if absent else ""
+
 
 Meta = dict[tuple[str, str, str], MetaRow]
 T = TypeVar("T")
 PAPER_MODELS = "paper"
+# Raise it when metrics or statistics change what tables show. A paper has a version of its own beside it.
+VERSION = "1"
 # The folders of the data.
-ROOMS = ("human", "test", "published", "see")
+FOLDERS = ("human", "test", "published", "see")
 PROBE = Example("Yes.", ("Hi!", "Tea?", "Is it?"), ("No.",), ("Tea is hot.",), group="g")
 
 
 @dataclass
-class Room:
+class Workspace:
     """`limit` takes so many contexts of each corpus: for a first look, and for tests.
 
     `kept` is a folder where correlations are kept by all that they depend on, for other processes and later runs.
@@ -50,9 +83,7 @@ class Room:
     limit: int | None = None
     kept: Path | None = None
     _meta: dict[tuple[str, tuple[str, ...], str], Meta] = field(default_factory=dict)
-    _agreed: dict[str, list[AgreementRow]] = field(default_factory=dict)
-    _once: dict[str, Any] = field(default_factory=dict)
-    _results: dict[tuple[str, tuple[str, ...]], Result] = field(default_factory=dict)
+    _once: dict[object, Any] = field(default_factory=dict)
 
     # --- data ---------------------------------------------------------------------------------------------
 
@@ -65,6 +96,9 @@ class Room:
         if wrong := self.once(f"fault of {file}", lambda: fault(file)):
             raise TurnwiseError(wrong)
         return file if self.limit is None else self._sample(file, self.limit)
+
+    def _file(self, corpus: str | Path) -> Path:
+        return corpus if isinstance(corpus, Path) else self.corpus(corpus)
 
     def published(self, name: str) -> Path:
         """A file that the authors published beside their data."""
@@ -96,7 +130,7 @@ class Room:
         kept = set(list(dict.fromkeys(units))[:limit])
         return self.derived(file.stem, (row for row, unit in zip(rows, units, strict=True) if unit in kept))
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
+    def once(self, name: object, make: Callable[[], T]) -> T:
         """Something that several tables need, made when first asked for."""
         if name not in self._once:
             self._once[name] = make()
@@ -129,6 +163,16 @@ class Room:
         """Puts requests to the models."""
         return self._session.answer
 
+    @property
+    def models_in_use(self) -> dict[str, Any]:
+        """The options of an analysis that say which models answer, and where."""
+        return {"models": self.models, "device": self.device, "cache": self.cache}
+
+    def require(self, *requests: str) -> None:
+        """Refuse to go on without the models of these metrics."""
+        if why := next(filter(None, map(self.lacking, requests)), ""):
+            raise TurnwiseError(why)
+
     def lacking(self, request: str) -> str:
         """Why a metric cannot be computed here; empty if it can."""
         try:
@@ -146,7 +190,7 @@ class Room:
         self, corpus: str | Path, requests: Sequence[str], exclude: Sequence[str] = (), level: str = "all"
     ) -> Meta:
         """Correlations by metric, level and quality."""
-        file = corpus if isinstance(corpus, Path) else self.corpus(corpus)
+        file = self._file(corpus)
         known = {one: self._meta.get((str(file), (one, *exclude), level)) for one in dict.fromkeys(requests)}
         if fresh := [one for one, found in known.items() if found is None]:
             found = self._correlated(file, fresh, exclude, level)
@@ -161,59 +205,41 @@ class Room:
         if place and (known := _rows_in(place)) is not None:
             return known
         # Left out before anything is scored: what is standardised over a corpus is so over what is correlated.
-        result = metaevaluate(
-            self._without(file, exclude) if exclude else file, requests, level=level,  # type: ignore[arg-type]
-            seed=self.seed, models=self.models, device=self.device, cache=self.cache,
-        )  # fmt: skip
+        source = self._without(file, exclude) if exclude else file
+        rows = metaevaluate(source, requests, level=level, seed=self.seed, **self.models_in_use).rows  # type: ignore[arg-type]
         if place:
-            write_json(place, [asdict(row) for row in result.rows], indent=None)
-        return result.rows
+            write_json(place, [asdict(row) for row in rows], indent=None)
+        return rows
 
     def agreed(self, corpus: str | Path) -> list[AgreementRow]:
         """How far raters agree."""
-        file = corpus if isinstance(corpus, Path) else self.corpus(corpus)
-        if str(file) not in self._agreed:
-            self._agreed[str(file)] = agreement(file, seed=self.seed).rows
-        return self._agreed[str(file)]
+        file = self._file(corpus)
+        return self.once(("agreed", file), lambda: agreement(file, seed=self.seed).rows)
 
     def scored(self, corpus: str | Path, requests: Sequence[str]) -> Result:
         """The scores of a corpus."""
-        file = corpus if isinstance(corpus, Path) else self.corpus(corpus)
-        key = (str(file), tuple(requests))
-        if key not in self._results:
-            self._results[key] = self.evaluated(file, requests)
-        return self._results[key]
+        file = self._file(corpus)
+        return self.once(("scored", file, *requests), lambda: self.evaluated(file, requests))
 
     def evaluated(self, source: object, requests: Sequence[str], *, intervals: bool = True) -> Result:
         """The scores of anything that the verb takes; they are not kept."""
-        return evaluate(
-            source, list(requests), seed=self.seed, models=self.models, device=self.device, cache=self.cache,
-            intervals=intervals,
-        )  # fmt: skip
+        return evaluate(source, list(requests), intervals=intervals, seed=self.seed, **self.models_in_use)
 
     # --- what results depend on -----------------------------------------------------------------------------
 
     @cached_property
     def made_from(self) -> str:
-        """A name for everything that determines the numbers: data, models, seed, and this program."""
-        parts = [f"{self.models}", f"{self.seed}", f"{self.limit}"]
+        """A name for all that determines the numbers: data, models, seed, and the version of this program."""
+        from turnwise import __version__
+
+        parts = [__version__, VERSION, f"{self.models}", f"{self.seed}", f"{self.limit}"]
         source = load_models(self.models)
         parts.append(source.label(source.roles))
         if (folder := getattr(source, "folder", None)) is not None:
             parts.append(_digest([Path(folder) / MANIFEST]))
-        parts.append(_digest(sorted(path for room in ROOMS for path in self._files(room))))
-        parts.append(_digest(program_files(Path(__file__).parents[1])))
+        files = (path for folder in FOLDERS for path in (self.data / folder).rglob("*") if path.is_file())
+        parts.append(_digest(sorted(files)))
         return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
-
-    def _files(self, room: str) -> Iterable[Path]:
-        return (path for path in (self.data / room).rglob("*") if path.is_file())
-
-
-def program_files(package: Path) -> list[Path]:
-    """The program and the tables that come with it; packs are known by their manifests."""
-    left_out = {"packs", "__pycache__"}
-    files = (file for file in package.rglob("*") if file.is_file())
-    return sorted(file for file in files if not left_out.intersection(file.relative_to(package).parts))
 
 
 def _rows_in(place: Path) -> list[MetaRow] | None:

@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from turnwise.bots.language_model import prompt_text
+from turnwise.engine.cache import open_cache
+from turnwise.models.generate import Writer
+from turnwise.models.pack import load_models
+from turnwise.models.text import CausalModel
 from turnwise.reproduce.cells import Ours, ended
-from turnwise.reproduce.replies import replies_to
-from turnwise.reproduce.room import Room
+from turnwise.reproduce.workspace import Workspace
 from turnwise.stats.bootstrap import mean_interval
 from turnwise.text.augment.substitute import paraphrases
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 from turnwise.text.tokenise import sentences
+
+ROLE = "causal-lm"
+LONGEST_REPLY = 30
+
+
+def replies_to(space: Workspace, contexts: Sequence[Sequence[str]]) -> list[str] | None:
+    """One reply to each context; None where no model can write."""
+    if ROLE not in space.roles:
+        return None
+    source = load_models(space.models, space.device)
+    fingerprint = source.fingerprint(ROLE)
+    prompts = [prompt_text(context) for context in contexts]
+    keys = [_key(fingerprint, prompt) for prompt in prompts]
+    cache = open_cache(space.cache)
+    found = {key: _text(np.asarray(answer)) for key, answer in ({} if cache is None else cache.get(keys)).items()}
+    if missing := {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in found}:
+        model = source.model(ROLE)
+        if not isinstance(model, CausalModel):
+            return None
+        writer = Writer(model)
+        for key, prompt in missing.items():
+            found[key] = writer.sample(prompt, most=LONGEST_REPLY).text
+            if cache is not None:
+                cache.put({key: _numbers(found[key])})
+    if cache is not None:
+        cache.close()
+    return [found[key] for key in keys]
+
+
+def _key(fingerprint: str, prompt: str) -> bytes:
+    text = json.dumps([fingerprint, "greedy reply", prompt, LONGEST_REPLY])
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
+
+
+def _numbers(text: str) -> NDArray[np.float32]:
+    """A text as the cache can hold it: the code point of every character.
+
+    >>> _text(_numbers("na, so was – 🙂"))
+    'na, so was – 🙂'
+    """
+    return np.array([ord(character) for character in text], dtype=np.float32)
+
+
+def _text(numbers: NDArray[np.float32]) -> str:
+    return "".join(chr(int(number)) for number in numbers)
+
 
 TRUE = "Gold Truth Response"
 REWORDED, WRITTEN = "BackTranslation", "Seq2Seq"
@@ -48,22 +101,22 @@ Scores = dict[tuple[int, int], float]
 Spread = dict[str, dict[str, Ours]]
 
 
-def turns_of(room: Room, corpus: str, most: int) -> list[tuple[str, ...]]:
+def turns_of(space: Workspace, corpus: str, most: int) -> list[tuple[str, ...]]:
     """What was said in a sample of dialogues, in lower case as ConvAI2 comes."""
-    dialogues = [one for one in room.dialogues(corpus) if len(one.turns) > 1]
-    some = Random(f"{room.seed}:{corpus}").sample(dialogues, min(most, len(dialogues)))
+    dialogues = [one for one in space.dialogues(corpus) if len(one.turns) > 1]
+    some = Random(f"{space.seed}:{corpus}").sample(dialogues, min(most, len(dialogues)))
     return [tuple(" ".join(turn.text.lower().split()) for turn in one.turns) for one in some]
 
 
-def variants(room: Room, corpus: str, most: int = DIALOGUES, kinds: Sequence[str] = KINDS) -> Answers:
+def variants(space: Workspace, corpus: str, most: int = DIALOGUES, kinds: Sequence[str] = KINDS) -> Answers:
     """Some kinds of response to every context of a sample; written ones to a few, where a model can write.
 
     As in the paper, contexts of task-oriented corpora are read sentence by sentence.
     """
-    test = turns_of(room, corpus, min(most, room.limit or most))
-    rng = Random(f"{room.seed}:{corpus}:variants")
+    test = turns_of(space, corpus, min(most, space.limit or most))
+    rng = Random(f"{space.seed}:{corpus}:variants")
     found: Answers = {kind: [] for kind in kinds}
-    replies = _replies(room, test, rng) if WRITTEN in kinds else {}
+    replies = _replies(space, test, rng) if WRITTEN in kinds else {}
     said = [turns[1:] for turns in test]
     for number, turns in enumerate(test):
         for place in range(1, len(turns)):
@@ -99,15 +152,15 @@ def _reworded(text: str) -> str:
     return found[0].text if found else text
 
 
-def _replies(room: Room, test: Sequence[tuple[str, ...]], rng: Random) -> dict[int, tuple[int, str]]:
+def _replies(space: Workspace, test: Sequence[tuple[str, ...]], rng: Random) -> dict[int, tuple[int, str]]:
     """What the causal language model in use answers to one context of some dialogues."""
     places = [rng.randrange(1, len(turns)) for turns in test[:REPLIES]]
-    written = replies_to(room, [turns[:place] for turns, place in zip(test, places, strict=False)])
+    written = replies_to(space, [turns[:place] for turns, place in zip(test, places, strict=False)])
     texts = [" ".join(text.lower().split()) for text in written or ()]
     return dict(enumerate(zip(places, texts, strict=False)))
 
 
-def spread(room: Room, answers: Answers, requests: Sequence[str]) -> dict[str, Spread]:
+def spread(space: Workspace, answers: Answers, requests: Sequence[str]) -> dict[str, Spread]:
     """By metric and kind of response: mean, standard deviation, and how far the mean lies below the true ones'.
 
     A kind that only some contexts have is held against the true responses to those contexts.
@@ -115,7 +168,7 @@ def spread(room: Room, answers: Answers, requests: Sequence[str]) -> dict[str, S
     # Responses to a context come one after the other, while what was read of it is still remembered.
     rows = sorted((one, kind) for kind, some in answers.items() for one in some)
     examples = [{"context": list(one.context), "response": one.response, "system": kind} for one, kind in rows]
-    judged = room.evaluated(examples, requests, intervals=False).judged
+    judged = space.evaluated(examples, requests, intervals=False).judged
     found: dict[str, Spread] = {}
     for request in requests:
         scores: dict[str, Scores] = {}
@@ -123,7 +176,7 @@ def spread(room: Room, answers: Answers, requests: Sequence[str]) -> dict[str, S
             if item.row.example and (value := item.scores[request].value) is not None:
                 scores.setdefault(kind, {})[one.dialogue, one.place] = value
         truth = scores.get(TRUE, {})
-        found[request] = {kind: _measured(some, truth, request, room.seed) for kind, some in scores.items()}
+        found[request] = {kind: _measured(some, truth, request, space.seed) for kind, some in scores.items()}
     return found
 
 
