@@ -1,9 +1,10 @@
-"""Fixtures that several rooms share."""
+"""Fixtures that several packages share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ settings.register_profile("fuzz", deadline=None, max_examples=1000)
 settings.load_profile("steady")
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "chats.jsonl"
+
+
+def add_entry_points(folder: Path, name: str, points: Mapping[str, Mapping[str, str]]) -> None:
+    """Write what an installer writes beside a package, so that its entry points are found once `folder` is a path."""
+    about = folder / f"{name}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
+    groups = ([f"[{group}]", *(f"{key} = {value}" for key, value in of.items())] for group, of in points.items())
+    (about / "entry_points.txt").write_text("\n".join(chain(*groups)) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, add_entry_points
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import registry
 from turnwise.plugins import Registry
@@ -24,10 +24,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def write(module: str, code: str, *points: str, group: str = GROUP) -> None:
         (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
-        about = tmp_path / f"{module}-1.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n", encoding="utf-8")
-        (about / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]), encoding="utf-8")
+        add_entry_points(tmp_path, module, {group: dict(point.split(" = ") for point in points)})
 
     return write
 

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import EXAMPLES, add_entry_points
 
 import turnwise
 from turnwise.models.pack import DEFAULT_PACK, installed_packs
 from turnwise.models.verify import pack_card
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "chats.jsonl"
 
 
 def command(*arguments: str | Path, path: list[Path], alone: bool = False) -> subprocess.CompletedProcess[str]:
@@ -34,10 +34,7 @@ def second(small_pack: Path, tmp_path: Path) -> Path:
     target = tmp_path / "target"
     shutil.copytree(small_pack, target / "tiny_pack")
     (target / "tiny_pack" / "__init__.py").touch()
-    about = target / "tiny_pack-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-pack\nVersion: 1\n", encoding="utf-8")
-    (about / "entry_points.txt").write_text("[turnwise.packs]\ntiny = tiny_pack\n", encoding="utf-8")
+    add_entry_points(target, "tiny_pack", {"turnwise.packs": {"tiny": "tiny_pack"}})
     return target
 
 
@@ -63,7 +60,7 @@ def systems(done: subprocess.CompletedProcess[str]) -> object:
 def test_two_packs_stand_side_by_side(second: Path, small_pack: Path) -> None:
     listed = json.loads(command("pack", "list", "--format", "json", path=[second]).stdout)["packs"]
     assert len(listed) == len(installed_packs()) + 1
-    score = ("score", EXAMPLE, "--metrics", "nup", "--format", "json", "--cache", "off")
+    score = ("score", EXAMPLES, "--metrics", "nup", "--format", "json", "--cache", "off")
     by_name = systems(command(*score, "--models", "tiny", path=[second]))
     assert by_name == systems(command(*score, "--models", small_pack, path=[]))
     if DEFAULT_PACK in installed_packs():
@@ -91,19 +88,19 @@ def test_a_package_that_is_no_pack_is_named(second: Path) -> None:
 
 
 def test_without_a_pack_the_classic_metrics_are_computed(no_pack: Path) -> None:
-    done = command("score", EXAMPLE, "--metrics", "classic", path=[no_pack], alone=True)
+    done = command("score", EXAMPLES, "--metrics", "classic", path=[no_pack], alone=True)
     assert (done.returncode, "pip install" in done.stderr) == (0, False)
-    done = command("score", EXAMPLE, path=[no_pack], alone=True)
+    done = command("score", EXAMPLES, path=[no_pack], alone=True)
     assert (done.returncode, done.stderr.count("Fix: pip install ./packs/turnwise-mini")) == (0, 1)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("score", EXAMPLE, "--metrics", "f1,usr"),
+        ("score", EXAMPLES, "--metrics", "f1,usr"),
         ("pack", "verify"),
-        ("augment", EXAMPLE, "--method", "ctg"),
-        ("score", EXAMPLE, "--models", DEFAULT_PACK),
+        ("augment", EXAMPLES, "--method", "ctg"),
+        ("score", EXAMPLES, "--models", DEFAULT_PACK),
     ],
 )
 def test_without_a_pack_one_line_says_what_to_install(no_pack: Path, arguments: tuple[str | Path, ...]) -> None:

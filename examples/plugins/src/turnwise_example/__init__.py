@@ -1,0 +1,1 @@
+"""Extend turnwise from another package."""
