@@ -27,7 +27,7 @@ from benchmarks.chats import every_turn, several_responses
 from benchmarks.checkpoints import TINY, Shape, make
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.engine.session import relaxed_gc
 from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import HEADS, CheckpointModels

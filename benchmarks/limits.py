@@ -19,7 +19,7 @@ from turnwise.cli.scoring import MOST_KEPT
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric

@@ -22,7 +22,7 @@ from benchmarks.chats import every_turn, several_responses
 from benchmarks.gpu import Counted, sizes_of
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.metrics.registry import load_metric
 from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.export.build import build_pack

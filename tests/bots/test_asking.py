@@ -17,7 +17,7 @@ from turnwise.analyses.queries import unrelated_groups
 from turnwise.bots.base import BotError, Prompt
 from turnwise.bots.open import BotOptions, mark_of
 from turnwise.dialogue import Example
-from turnwise.engine.local import context_key
+from turnwise.engine.score import context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 

@@ -18,10 +18,12 @@ import turnwise as tw
 from turnwise.analyses import evaluate as verb
 from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import merge, save_part
+from turnwise.dialogue import Example
 from turnwise.engine import totals
-from turnwise.engine.local import Judged
+from turnwise.engine.aggregate import TurnFacts, WholeSystem
+from turnwise.engine.score import Judged
 from turnwise.engine.session import Session
-from turnwise.engine.summarise import Evidence
+from turnwise.metrics.base import Score
 from turnwise.models.requests import Embed
 from turnwise.stats.exact import ExactSums
 
@@ -123,14 +125,15 @@ def test_what_many_parts_hold_is_sorted_once(tmp_path: Path) -> None:
     part.merge(scored)
     assert Counting.kept == 300
     assert [item.row for item in part.judged] == [item.row for item in whole.judged]
-    assert [group for group, _ in part.summary.groups_in_order()] == list(whole.summary.groups)
-    first, second = Evidence(), Evidence()
+    assert list(part.summary.group_values()) == list(whole.summary.group_values())
+    first, second = (WholeSystem(tw.load_metric("fbd")) for _ in "ab")
     for number in range(8):
-        (first if number in (1, 5) else second).add(number, number % 3, f"turn {number}")
-    items = first.items
+        turn = TurnFacts(Example("yes"), number % 3, number)
+        (first if number in (1, 5) else second).add(turn, Score(None, evidence=f"turn {number}"))
+    items = first.evidence
     first.merge(second)
-    assert first.items is items, "nothing is put in order before all parts are there"
-    assert first.in_order().items == [f"turn {number}" for number in range(8)]
+    assert first.evidence is items, "nothing is put in order before all parts are there"
+    assert first.in_order() == [f"turn {number}" for number in range(8)]
     assert list(first.clusters) == [number % 3 for number in range(8)]
 
 
@@ -146,6 +149,10 @@ def test_a_gap_a_double_and_a_stranger_are_refused(tmp_path: Path) -> None:
         merge([folders[0], others[1], folders[2]])
     with pytest.raises(tw.TurnwiseError, match="no part of a run"):
         merge([tmp_path])
+    state = json.loads((others[0] / "state.json").read_text())
+    (others[0] / "state.json").write_text(json.dumps({**state, "format": 1}))
+    with pytest.raises(tw.TurnwiseError, match="another version"):
+        merge(others)
     (folders[1] / "arrays.npz").write_bytes(b"PK nonsense")
     with pytest.raises(tw.TurnwiseError, match="damaged"):
         merge(folders)

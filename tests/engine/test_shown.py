@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnwise.dialogue import Example, Row
 from turnwise.engine import shown
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.engine.shown import Shown, shown_turns
 from turnwise.metrics.base import Score
 

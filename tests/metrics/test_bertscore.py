@@ -18,7 +18,7 @@ from turnwise.analyses.config import composite_of
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import pack_answer, unpack_answer
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.bertscore import match, weigh
 from turnwise.metrics.registry import load_metric, signature

@@ -14,7 +14,7 @@ from scipy.stats import pearsonr, spearmanr
 from toy_models import Toy
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.consistency import aggregated, own_turns, pairs_of
 from turnwise.metrics.registry import load_metric, signature

@@ -46,7 +46,7 @@ def measure(request: str, toy: Toy, examples: list[Example], resamples: int = 0)
     assert all(score.value is None and score.note is None and score.counts for score in scores)
     units = np.arange(len(examples))
     draws = draws_of(len(examples), resamples) if resamples else np.empty((0, 1))
-    return load_metric(request).measure([score.evidence for score in scores], units, draws)
+    return load_metric(request).value([score.evidence for score in scores], units, draws)
 
 
 def vectors(toy: Toy, pairs: list[tuple[str, str]], **options: object) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.dialogue import Example
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, load_metric, signature
 from turnwise.models.requests import Classify

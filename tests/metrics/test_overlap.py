@@ -106,8 +106,8 @@ def test_corpus_bleu_equals_sacrebleu(items, n: int, smooth) -> None:
     hypotheses, first, second = ([" ".join(side) for side in column] for column in zip(*items, strict=True))
     metric = load_metric(f"bleu-{n}[corpus=true,smooth={smooth}]")
     rows = [Example(response=h, references=(a, b)) for h, a, b in zip(hypotheses, first, second, strict=True)]
-    assert metric.pooled
-    found = metric.pool(reduce(add, map(metric.statistic, rows)))
+    assert metric.pools
+    found = metric.value(reduce(add, map(metric.statistic, rows)))
     assert found == pytest.approx(theirs.corpus_score(hypotheses, [first, second]).score / 100, abs=1e-9)
 
 

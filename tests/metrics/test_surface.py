@@ -26,7 +26,7 @@ def value(request: str, text: str) -> float | None:
 
 def pooled(request: str, texts: list[str]) -> float | None:
     metric = load_metric(request)
-    return metric.pool(reduce(add, (metric.statistic(Example(response=text)) for text in texts)))
+    return metric.value(reduce(add, (metric.statistic(Example(response=text)) for text in texts)))
 
 
 def test_length_counts_words_between_spaces() -> None:
@@ -127,4 +127,4 @@ def test_leaving_a_part_out_equals_never_having_it(name: str) -> None:
     metric = load_metric(name)
     parts = [metric.statistic(Example(response=text)) for text in ("a b c a b", "a b d e f", "c a b b")]
     remainder = reduce(add, parts) - parts[1]
-    assert metric.pool(remainder) == pytest.approx(metric.pool(parts[0] + parts[2]), abs=1e-12)
+    assert metric.value(remainder) == pytest.approx(metric.value(parts[0] + parts[2]), abs=1e-12)

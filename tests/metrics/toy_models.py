@@ -13,7 +13,7 @@ import pytest
 
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack, load_pack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.dialogue import Example
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.engine.session import Session
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import load_pack

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from turnwise.analyses.evaluate import Result
 from turnwise.dialogue import Example
-from turnwise.engine.local import Judged
-from turnwise.engine.summarise import Summary
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import Judged
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric, Need, Score
 

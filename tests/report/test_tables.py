@@ -14,8 +14,8 @@ import turnwise as tw
 from tests.report.browser import Browser
 from turnwise.analyses.evaluate import Result
 from turnwise.dialogue import Example
-from turnwise.engine.local import Judged
-from turnwise.engine.summarise import Summary
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import Judged
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.consistency import own_turns

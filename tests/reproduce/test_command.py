@@ -112,7 +112,7 @@ def test_boards_have_every_metric_of_turns_by_every_quality(out: Path, mini_data
     }
     for corpus in leaderboard.BOARDS:
         keys = [(cell["key"]["metric"], cell["key"]["quality"]) for cell in boards[corpus]]
-        names = [name for name in entries() if load_metric(name).level == "turn"]
+        names = [name for name in entries() if load_metric(name).per_turn]
         assert sorted({metric for metric, _ in keys}) == sorted(names)
         assert len(keys) == len(set(keys)) == len(names) * len({quality for _, quality in keys})
     reasons = {cell["key"]["metric"]: cell["ours"]["why_not"] for cell in boards["Holistic fluency"]}

@@ -44,7 +44,7 @@ from turnwise.bots.base import Prompt
 from turnwise.bots.language_model import LanguageModelBot
 from turnwise.dialogue import Example
 from turnwise.engine.answer import batches
-from turnwise.engine.local import judge_examples
+from turnwise.engine.score import judge_examples
 from turnwise.engine.session import Session
 from turnwise.files import write_text
 from turnwise.metrics.fbd import FrechetBertDistance

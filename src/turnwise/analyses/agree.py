@@ -12,7 +12,7 @@ from turnwise.analyses.evaluate import check_qualities, check_seed, rows_of
 from turnwise.analyses.rated import named_twice, rater_names
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
-from turnwise.engine.local import cluster_key
+from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, names_apart
 from turnwise.problems import Problem

@@ -9,14 +9,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from turnwise.analyses.differences import difference
 from turnwise.analyses.evaluate import Result, check_seed, evaluate
 from turnwise.analyses.pairs import Answered, Match, match
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
-from turnwise.engine.local import Judged
+from turnwise.engine.aggregate import Difference, TurnFacts, aggregate_for
+from turnwise.engine.score import Judged, cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
+from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import Asked
 from turnwise.stats import significance
@@ -112,7 +113,7 @@ def compare(
     rows: list[CompareRow] = []
     for key, metric in result.metrics.items():
         compared = [
-            CompareRow(key, *pair, *difference(judged, key, metric, *pair, matched, seed=seed), "")
+            CompareRow(key, *pair, *_difference(judged, key, metric, pair, matched, seed), "")
             for pair, matched in matches.items()
         ]
         rows += compared if baseline is not None else _holm_corrected(compared)
@@ -123,6 +124,19 @@ def compare(
         notes += _remarks(*pair, matched)
     unscored = _unscored(judged, result.metrics)
     return Comparison(rows, list(dict.fromkeys(notes)), problems, unscored, matches, result.signatures)
+
+
+def _difference(
+    judged: list[Judged], key: str, metric: Metric, pair: tuple[str, str], matched: Match, seed: int
+) -> Difference:
+    """Return system minus baseline on one metric."""
+    sides = {system: aggregate_for(metric, comparing=True) for system in pair}
+    for number, item in enumerate(judged):
+        example = item.row.example
+        if example and example.system in sides:
+            sides[example.system].add(TurnFacts(example, cluster_key(example), number), item.scores[key])
+    system, baseline = pair
+    return sides[system].difference(sides[baseline], matched, seed)
 
 
 def _matches(judged: list[Judged], pairs: list[tuple[str, str]]) -> dict[tuple[str, str], Match]:

@@ -171,7 +171,7 @@ def _part(config: object, number: int) -> Part:
         metric = load_metric(request)
     except TurnwiseError as problem:
         raise ValueError(f"part {number}: {problem}") from None
-    if metric.level != "turn":
+    if not metric.per_turn:
         raise ValueError(f"{where}: it has no score for a single turn; choose another metric")
     if "batch" in metric.options().values():
         raise ValueError(f"{where}: a part cannot wait for the whole run; give it constants other than batch")

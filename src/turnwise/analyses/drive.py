@@ -12,9 +12,9 @@ from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.queries import Query, unanswered
 from turnwise.bots.base import Bot, BotError, Prompt, ask
 from turnwise.dialogue import Example
-from turnwise.engine.local import Judged
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import Judged
 from turnwise.engine.session import Session
-from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score

@@ -16,7 +16,7 @@ from turnwise.analyses.result import Result as Result
 from turnwise.analyses.targets import check_targets as check_targets
 from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
-from turnwise.engine.local import Ask, Judged, judge_rows
+from turnwise.engine.score import Ask, Judged, judge_rows
 from turnwise.engine.session import Session, relaxed_gc
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.errors import TurnwiseError

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from turnwise.analyses.config import composite_of, name_for, save_config
 from turnwise.analyses.evaluate import check_targets, evaluate, refuse_waiting
 from turnwise.analyses.rated import Item, clusters_of, named_twice, rated_items
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
@@ -150,7 +150,7 @@ def fit(
     )
     excluded, notes = _exclusions(result.judged, exclude_systems, corpus)
     notes = [*result.notes, *notes]
-    keys = [key for key, metric in result.metrics.items() if metric.level == "turn"]
+    keys = [key for key, metric in result.metrics.items() if metric.per_turn]
     if len(keys) < len(result.metrics):
         left_out = ", ".join(key for key in result.metrics if key not in keys)
         notes.append(f"left out, because they do not judge single turns: {left_out}")

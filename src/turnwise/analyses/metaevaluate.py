@@ -12,7 +12,7 @@ from turnwise.analyses.points import Level, Points, intervals_of, points_of, sys
 from turnwise.analyses.pooled import Pooled
 from turnwise.analyses.rivals import RivalRow, rivals
 from turnwise.analyses.table import Rows
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import corpus_exclusions, names_apart
 from turnwise.metrics.base import Metric
@@ -146,8 +146,8 @@ def _points(pooled: Pooled, judged: list[Judged], qualities: Sequence[str], leve
         (key, quality): of_both
         for key, metric in pooled.metrics.items()
         for quality in qualities
-        if level == "system" or metric.level == "turn"
-        if (of_both := points_of(judged, key, quality, level, whole=metric.level != "turn")).scores.size
+        if level == "system" or metric.per_turn
+        if (of_both := points_of(judged, key, quality, level, whole=not metric.per_turn)).scores.size
     }
 
 
@@ -157,7 +157,7 @@ def _correlated(corpus: str, pooled: Pooled, points: Measured, level: Level, see
         for (key, quality), turns in points.items():
             metric = pooled.metrics[key]
             means = system_means(turns)
-            if metric.level != "turn" or metric.pooled:
+            if not metric.mean_of_turns:
                 # Pooled values cannot be recomputed for each resample from turn scores alone.
                 yield _row(corpus, key, quality, level, replace(means, scores=pooled.scores(means.systems, key)), None)
                 continue

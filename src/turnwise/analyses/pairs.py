@@ -7,20 +7,18 @@ share the first context of each and no later one; such dialogues are compared as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from turnwise.dialogue import Example
-from turnwise.engine.local import cluster_key, context_key
+from turnwise.engine.aggregate import SHARED, Key, in_pairs
+from turnwise.engine.score import cluster_key, context_key
 from turnwise.wording import counted
 
-# Systems are compared in pairs when at least this share of what each one answered is common to both.
-SHARED = 0.5
 # A system that was given the baseline's contexts has hardly any other.
 GIVEN = 0.9
 Unit = Literal["context", "dialogue"]
-Key = Callable[[Example], Hashable]
 
 
 class Unanswered(NamedTuple):
@@ -95,16 +93,6 @@ class Match:
         if self.unit is not None:
             return counted(self.shared, self.unit)
         return f"{self.contexts[0]:,} and {self.contexts[1]:,} contexts, unpaired"
-
-
-def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
-    """Whether two systems answered enough of the same to be compared answer by answer.
-
-    >>> in_pairs("abc", "bcd"), in_pairs("abc", "cde")
-    (True, False)
-    """
-    shared = len(set(ours) & set(theirs))
-    return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
 
 
 def match(ours: Answered, theirs: Answered) -> Match:

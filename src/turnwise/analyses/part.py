@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from turnwise.analyses.problems import Problems
 from turnwise.analyses.result import Result
 from turnwise.dialogue import Row
-from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import Judged, cluster_key
 from turnwise.engine.session import calibration_mismatches
 from turnwise.engine.shown import Shown
 from turnwise.engine.spool import Spool
-from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.identity import InputIdentity
 from turnwise.metrics.base import Metric

@@ -13,9 +13,9 @@ import numpy as np
 from turnwise.analyses.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
-from turnwise.engine.local import judge_rows
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import judge_rows
 from turnwise.engine.session import Session
-from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import Asked, expand

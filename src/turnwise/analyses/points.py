@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.score import Judged, cluster_key
 from turnwise.stats.bootstrap import Interval, spearman_intervals
 
 Level = Literal["turn", "dialogue", "system"]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.analyses.result import Result
-from turnwise.engine.local import Judged
-from turnwise.engine.summarise import Summary
+from turnwise.engine.aggregate import Summary
+from turnwise.engine.score import Judged
 
 
 class Pooled:

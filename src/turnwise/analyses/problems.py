@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from turnwise.dialogue import Row
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.engine.state import allow
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, file_stem

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Literal
 
 from turnwise.dialogue import Example
-from turnwise.engine.local import context_key
+from turnwise.engine.score import context_key
 from turnwise.io.write import example_to_dict
 from turnwise.text.augment.substitute import Sense, Style, paraphrases
 

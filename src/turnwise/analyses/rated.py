@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.evaluate import check_qualities
 from turnwise.dialogue import Example, Row, mean_rating
-from turnwise.engine.local import Judged, context_key
+from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.wording import counted
 

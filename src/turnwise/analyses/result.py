@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from turnwise.analyses.targets import check_targets
-from turnwise.engine.local import Judged
+from turnwise.engine.aggregate import Summary, SystemValue
+from turnwise.engine.score import Judged
 from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
-from turnwise.engine.summarise import Summary, SystemValue
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature

@@ -13,7 +13,7 @@ from turnwise.analyses.ballots import Ballot, make_ballots, write_ballots
 from turnwise.analyses.config import load_config
 from turnwise.analyses.evaluate import check_targets, evaluate
 from turnwise.dialogue import Example
-from turnwise.engine.local import Judged, context_key
+from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
@@ -183,7 +183,7 @@ def _check_request(metric: str, against: str | None, ballots: object, key: objec
 
 
 def _check_direction(name: str, metric: Metric) -> None:
-    if metric.level != "turn":
+    if not metric.per_turn:
         raise TurnwiseError(f"{name} has no score for a single response; select by another metric")
     if metric.higher_is_better is None:
         raise TurnwiseError(f"{name} has no better or worse; select by another metric")

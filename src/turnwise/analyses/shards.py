@@ -10,9 +10,9 @@ from turnwise.analyses.config import composite_of, config_of
 from turnwise.analyses.evaluate import check_seed
 from turnwise.analyses.part import Part, Shard, check_usable
 from turnwise.analyses.result import Result
+from turnwise.engine.aggregate import Summary
 from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spooled_turns
 from turnwise.engine.state import STATE, Saved, save_state
-from turnwise.engine.summarise import Summary
 from turnwise.errors import TurnwiseError
 from turnwise.io.identity import same_input
 from turnwise.metrics.base import Metric

@@ -16,7 +16,7 @@ from turnwise.models.requests import Embed
 from turnwise.text.facts import TfIdf
 
 if TYPE_CHECKING:
-    from turnwise.engine.local import Ask
+    from turnwise.engine.score import Ask
 
 # A dual encoder reads this many turns; the last ones say what is talked about.
 TURNS = 2

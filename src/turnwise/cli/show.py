@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow
     from turnwise.analyses.rivals import RivalRow
     from turnwise.analyses.select import Selection
-    from turnwise.engine.summarise import SystemValue
+    from turnwise.engine.aggregate import SystemValue
 
 # A file with a million bad rows should still leave the terminal readable.
 MOST_PROBLEMS = 20

@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.stats.arrays import FloatArray
 
 ALL_UP_TO = 5_000

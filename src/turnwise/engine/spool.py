@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.files import atomic
 from turnwise.metrics.base import Metric
 
@@ -40,7 +40,7 @@ def turn_record(judged: Judged, of_turns: Sequence[str]) -> dict[str, Any]:
 
 def metrics_of_turns(metrics: Mapping[str, Metric]) -> list[str]:
     """The metrics that have a score for a turn."""
-    return [key for key, metric in metrics.items() if metric.level == "turn"]
+    return [key for key, metric in metrics.items() if metric.per_turn]
 
 
 def turn_frame(records: Iterable[Mapping[str, Any]], of_turns: Sequence[str]) -> pl.DataFrame:

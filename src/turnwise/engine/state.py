@@ -22,6 +22,8 @@ from turnwise.files import write_text
 from turnwise.metrics.base import Metric
 
 STATE, ARRAYS = "state.json", "arrays.npz"
+# Raised when what is added up changes its shape.
+FORMAT = 2
 
 K = TypeVar("K")
 
@@ -41,9 +43,8 @@ def allow(kind: type[K]) -> type[K]:
 def _kinds() -> dict[str, type[Any]]:
     """What may be written, by name: statistics of metrics, and what the engine adds up."""
     from turnwise.dialogue import Example, Row
-    from turnwise.engine.groups import GroupTotal
-    from turnwise.engine.local import Judged
-    from turnwise.engine.summarise import Evidence
+    from turnwise.engine.aggregate import GroupMean, GroupTotal, PooledStatistics, TurnMean, WholeSystem
+    from turnwise.engine.score import Judged
     from turnwise.engine.totals import ClusterTotals, MeansByName
     from turnwise.metrics.base import Score
     from turnwise.metrics.distance import Pair
@@ -61,7 +62,10 @@ def _kinds() -> dict[str, type[Any]]:
         "Judged": Judged,
         "Score": Score,
         "Problem": Problem,
-        "Evidence": Evidence,
+        "TurnMean": TurnMean,
+        "PooledStatistics": PooledStatistics,
+        "GroupMean": GroupMean,
+        "WholeSystem": WholeSystem,
         "GroupTotal": GroupTotal,
         "ClusterTotals": ClusterTotals,
         "MeansByName": MeansByName,
@@ -192,7 +196,7 @@ class Reader:
 def save_state(folder: Path, about: Mapping[str, Any], state: Any, metrics: Mapping[str, Metric]) -> None:
     """Write a state into a folder, and plain facts about it; the JSON file comes last and says that all is there."""
     writer = Writer(metrics)
-    content = {"about": about, "state": writer.write(state)}
+    content = {"format": FORMAT, "about": about, "state": writer.write(state)}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / ARRAYS, **writer.arrays)
     write_text(folder / STATE, json.dumps(content))
@@ -205,6 +209,8 @@ class Saved:
         self.folder = folder
         try:
             content = json.loads((folder / STATE).read_text(encoding="ascii"))
+            if content.get("format") != FORMAT:
+                raise TurnwiseError(f"{folder}: scored by another version of turnwise. Fix: score this part again.")
             self.about: dict[str, Any] = content["about"]
             self._state = content["state"]
         except OSError as problem:

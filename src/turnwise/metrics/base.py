@@ -89,6 +89,8 @@ class Metric(ABC):
     cite: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset()
     level: ClassVar[Level] = "turn"
+    # Whether a single turn has a score.
+    per_turn: ClassVar[bool] = True
     modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
     # The options that a mode sets; the fields' own defaults are those of the recommended form.
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
@@ -117,29 +119,14 @@ class Metric(ABC):
         return list(scores)
 
     @property
-    def pooled(self) -> bool:
-        """Whether a system's value is computed from pooled statistics instead of as the mean of its turns."""
-        return False
+    def mean_of_turns(self) -> bool:
+        """Return whether a system's value is the mean of its turns' scores."""
+        return self.per_turn
 
     @property
     def calibrated_to(self) -> str | None:
         """The pack whose stored constants the scores are made with, where they are made with any."""
         return None
-
-    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Statistic:
-        """What this example adds to its system's pooled value."""
-        raise NotImplementedError(f"{self.name} has no pooled value")
-
-    def pool(self, total: Any) -> float | None:
-        """The value of pooled statistics."""
-        raise NotImplementedError(f"{self.name} has no pooled value")
-
-    def measure(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
-        """The value of a whole system from the evidence of its turns, for metrics of level "system".
-
-        `units` says which turns are drawn together, and each row of `draws` how often each unit occurs in a resample.
-        """
-        raise NotImplementedError(f"{self.name} has no value of whole systems")
 
     def options(self) -> dict[str, object]:
         """The options in force, by name, without those that the metric's own name already fixes."""
@@ -172,7 +159,7 @@ class Metric(ABC):
         `speakers` names who said each turn of the context and the response; without it turns alternate.
         """
         # The engine stands above the metrics; only this convenience reaches up to it.
-        from turnwise.engine.local import judge_examples
+        from turnwise.engine.score import judge_examples
         from turnwise.engine.session import Session
 
         example = Example(
@@ -196,7 +183,71 @@ class Metric(ABC):
         return score
 
 
-class RunMetric(Metric):
+class TurnMetric(Metric):
+    """Judge single responses; a system's value is the mean of its scores."""
+
+
+class PooledMetric(TurnMetric):
+    """Judge single responses, and a system by statistics that are added up over its responses."""
+
+    @property
+    def pools(self) -> bool:
+        """Return whether this form has a pooled value, and not the mean of its turns."""
+        return True
+
+    @property
+    def mean_of_turns(self) -> bool:
+        return not self.pools
+
+    @abstractmethod
+    def statistic(self, example: Example) -> Statistic:
+        """Return what one response adds."""
+
+    @abstractmethod
+    def value(self, total: Any) -> float | None:
+        """Return the value of added statistics."""
+
+
+class GroupMetric(Metric):
+    """Judge all responses of a group together; a system's value is the mean over its groups."""
+
+    level: ClassVar[Level] = "group"
+    per_turn: ClassVar[bool] = False
+
+    @abstractmethod
+    def statistic(self, example: Example) -> Statistic:
+        """Return what one response adds to its group."""
+
+    @abstractmethod
+    def value(self, total: Any) -> float | None:
+        """Return the value of one group."""
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(None, evidence=self.statistic(example))
+
+
+class SystemMetric(Metric):
+    """Judge all responses of a system together."""
+
+    level: ClassVar[Level] = "system"
+    per_turn: ClassVar[bool] = False
+
+    @abstractmethod
+    def evidence(self, example: Example, answers: Sequence[Any] = ()) -> Any:
+        """Return what one response adds to its system."""
+
+    @abstractmethod
+    def value(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
+        """Return the value of a whole system from the evidence of its turns.
+
+        `units` says which turns are drawn together, and each row of `draws` how often each unit occurs in a resample.
+        """
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(None, evidence=self.evidence(example, answers))
+
+
+class RunMetric(TurnMetric):
     """Judge each response in relation to all responses of the run, or to stored numbers in their place.
 
     `raw` gives a score without a value, whose `evidence` goes into `fit`; a score without evidence is final.

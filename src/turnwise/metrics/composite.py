@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.base import Metric, Score, TurnMetric, judge_parts, requests_of_parts, roles_of_parts
 from turnwise.metrics.compositions import COMPOSITIONS
 from turnwise.models.requests import Request
 from turnwise.problems import Problem
@@ -84,7 +84,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompositeMetric(Metric):
+class CompositeMetric(TurnMetric):
     """Asks what its parts ask, judges by them, and says what each part added."""
 
     summary: ClassVar[str] = "a composition of other metrics, read from a configuration"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.causal import CITE, MODES
 from turnwise.metrics.registry import register
 from turnwise.models.requests import Classify, Request, Window
@@ -64,7 +64,7 @@ def pairs_of(score: Score) -> list[tuple[int, float]]:
 
 @register({"consistency": {}})
 @dataclass(frozen=True, kw_only=True)
-class Consistency(Metric):
+class Consistency(TurnMetric):
     """Recommended: the last own turn, from 0 to 1. Paper: the mean over all own turns. Released: the last, from 0 to 5.
 
     `direction=both` also asks whether the earlier turn contradicts the response, and takes the mean of the two.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Level, Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, SystemMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.models.requests import Embed, Request
 from turnwise.stats.arrays import FloatArray, IntArray
@@ -54,7 +54,7 @@ class Sets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distance(Metric):
+class Distance(SystemMetric):
     """Asks for vectors of (context, response) and (context, reference); whole systems are compared, never turns.
 
     Recommended: the trunk of next-utterance prediction below its last layers, as tools/pack/choose.py chooses,
@@ -69,7 +69,6 @@ class Distance(Metric):
     most_references: int = 10
 
     cite: ClassVar[str] = CITE
-    level: ClassVar[Level] = "system"
     needs: ClassVar[frozenset[Need]] = frozenset({"context", "references"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
     roles: ClassVar[frozenset[str]] = frozenset({"nup-trunk"})
@@ -103,7 +102,6 @@ class Distance(Metric):
             return example.references
         return Random(0).sample(example.references, self.most_references)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        """A turn alone has no distance; it only adds its vectors."""
+    def evidence(self, example: Example, answers: Sequence[Any] = ()) -> Pair:
         said, *real = answers
-        return Score(None, evidence=Pair(said, tuple(real)))
+        return Pair(said, tuple(real))

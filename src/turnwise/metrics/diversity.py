@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Level, Metric, Mode, Need, Score
+from turnwise.metrics.base import GroupMetric, Mode, Need
 from turnwise.metrics.causal import CITE
 from turnwise.metrics.registry import register
 from turnwise.text.counts import Counts
@@ -45,7 +45,7 @@ class Replies:
 
 @register({"diversity": {}})
 @dataclass(frozen=True, kw_only=True)
-class Diversity(Metric):
+class Diversity(GroupMetric):
     """One entropy per group; a system's value is the mean over its groups.
 
     Recommended: lower-case words of our tokeniser. Released: words between single spaces, as they are written.
@@ -57,7 +57,6 @@ class Diversity(Metric):
     summary: ClassVar[str] = "entropy of the n-grams in a group of replies to one query and its paraphrases"
     cite: ClassVar[str] = CITE
     needs: ClassVar[frozenset[Need]] = frozenset({"group"})
-    level: ClassVar[Level] = "group"
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
     range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
@@ -65,11 +64,7 @@ class Diversity(Metric):
         if self.n < 1:
             raise ValueError(f"option n={self.n}: write a whole number of at least 1")
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        """A reply alone has no diversity; it only adds to that of its group."""
-        return Score(None, evidence=self.statistic(example))
-
-    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Replies:
+    def statistic(self, example: Example) -> Replies:
         text = example.response
         if self.mode == "released":
             grams = group_grams(text.split(" "), self.n, text) if text else []
@@ -78,7 +73,7 @@ class Diversity(Metric):
             grams = group_grams(tokens, self.n, " ".join(tokens)) if tokens else []
         return Replies(1, Counts.of(grams))
 
-    def pool(self, total: Replies) -> float | None:
+    def value(self, total: Replies) -> float | None:
         """The entropy of one group; None where a single reply has nothing to differ from."""
         entropy = total.grams.moments.entropy()
         if entropy is None or total.number < 2:
@@ -92,4 +87,4 @@ class Diversity(Metric):
         >>> round(load_metric("diversity:released").of_group(["Sure .", "Sure .", "OK ."]), 6)
         0.636514
         """
-        return self.pool(reduce(add, (self.statistic(Example(reply)) for reply in replies), Replies(0, Counts.of(()))))
+        return self.value(reduce(add, (self.statistic(Example(reply)) for reply in replies), Replies(0, Counts.of(()))))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.requests import Lookup, Request
@@ -80,7 +80,7 @@ def _cosine(first: Vectors, second: Vectors) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorMetric(Metric):
+class VectorMetric(TurnMetric):
     """A metric on word vectors: those of the models in use, or of a file. With several references the best counts.
 
     `oov` says what stands for a word without a vector: nothing, zeros, or the mean of all vectors of the file.

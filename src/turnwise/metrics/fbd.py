@@ -37,7 +37,7 @@ class FrechetBertDistance(Distance):
         if self.ddof not in (0, 1):
             raise ValueError(f"option ddof={self.ddof}: write 0 or 1")
 
-    def measure(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
+    def value(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
         if len(evidence) < 2:
             return Measured(None, note=Problem.of("value.few_responses"))
         sets = Sets.of(evidence, units)

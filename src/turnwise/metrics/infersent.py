@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
 from turnwise.models.heads_numpy import (
@@ -26,7 +26,7 @@ MAUDE = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(Metric):
+class Compared(TurnMetric):
     """A network that compares the context's vector with the response's; the released form flattens every turn."""
 
     turns: str = str(CONTEXT_TURNS)

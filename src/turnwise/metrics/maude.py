@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
 from turnwise.models.quality import yes
@@ -27,7 +27,7 @@ def as_lines(turns: Sequence[str]) -> str:
 
 @register({"maude": {}})
 @dataclass(frozen=True, kw_only=True)
-class Maude(Metric):
+class Maude(TurnMetric):
     """Each turn is encoded by itself and read in its order; what was read before is remembered.
 
     Paper and released are heads of their own, which a pack has only if they were trained for it.

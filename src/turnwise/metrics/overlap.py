@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, PooledMetric, Score, TurnMetric
 from turnwise.metrics.registry import register
 from turnwise.problems import Problem
 from turnwise.text.bleu import MAX_ORDER, BleuCounts, Smoothing, bleu, bleu_counts, nlg_eval_bleu
@@ -21,7 +21,7 @@ NO_REFERENCE_WORDS = Score(None, note=Problem.of("score.no_reference_words"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapMetric(Metric):
+class OverlapMetric(TurnMetric):
     """A metric that compares the tokens of a response with those of its references."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({"references"})
@@ -108,7 +108,7 @@ class F1(OverlapMetric):
 
 @register({f"bleu-{n}": {"n": n} for n in range(1, MAX_ORDER + 1)})
 @dataclass(frozen=True, kw_only=True)
-class Bleu(OverlapMetric):
+class Bleu(OverlapMetric, PooledMetric):
     """BLEU of each response; with `corpus` a system's value pools the counts of all its responses."""
 
     n: int
@@ -133,13 +133,13 @@ class Bleu(OverlapMetric):
         return Score(bleu(counts, self.n, smooth=self.smooth, effective_order=True))
 
     @property
-    def pooled(self) -> bool:
+    def pools(self) -> bool:
         return self.corpus
 
-    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> BleuCounts:
+    def statistic(self, example: Example) -> BleuCounts:
         return bleu_counts(self.tokens(example.response), self.reference_tokens(example))
 
-    def pool(self, total: BleuCounts) -> float:
+    def value(self, total: BleuCounts) -> float:
         if self.mode == "released":
             return nlg_eval_bleu(total, self.n)
         return bleu(total, self.n, smooth=self.smooth, effective_order=False)

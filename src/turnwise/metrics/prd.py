@@ -53,7 +53,7 @@ class PrecisionRecallDistance(Distance):
         if self.beta <= 0 or self.smoothing < 0:
             raise ValueError("option beta takes a number above 0, smoothing one from 0 up")
 
-    def measure(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
+    def value(self, evidence: Sequence[Any], units: IntArray, draws: FloatArray) -> Measured:
         sets = Sets.of(evidence, units)
         fewest = min(len(sets.said), len(sets.real))
         if fewest < self.clusters:

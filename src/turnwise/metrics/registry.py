@@ -144,7 +144,7 @@ def load_part(request: str, mode: Mode) -> Metric:
     name = name.strip()
     inherits = name in METRICS and mode in METRICS.get(name).cls.modes
     metric = load_metric(f"{name}:{mode}{bracket}{options}" if inherits else request)
-    if metric.level != "turn":
+    if not metric.per_turn:
         raise TurnwiseError(f"metric '{request}' has no score for a single turn and cannot be a part; choose another")
     if metric.waits:
         shown = plain_form(metric)

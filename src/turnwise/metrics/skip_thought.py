@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.embeddings import PRINTED_DECIMALS, cosines
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
@@ -22,7 +22,7 @@ Part = Literal["both", "uni", "bi"]
 
 @register({"skip-thought": {}})
 @dataclass(frozen=True, kw_only=True)
-class SkipThought(Metric):
+class SkipThought(TurnMetric):
     """One vector from a network that reads forwards and one from a network that reads both ways, side by side.
 
     `part` takes one of them alone. With several references the best counts.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Score
+from turnwise.metrics.base import Mode, PooledMetric, Score, TurnMetric
 from turnwise.metrics.registry import register
 from turnwise.problems import Problem
 from turnwise.text.counts import CountMoments, Counts, Sum
@@ -19,7 +19,7 @@ from turnwise.text.tokenise import lower_words
 
 @register({"length": {}})
 @dataclass(frozen=True, kw_only=True)
-class Length(Metric):
+class Length(TurnMetric):
     """Words between spaces. It has no better end, and yet it follows human ratings closely."""
 
     summary: ClassVar[str] = "number of words in the response"
@@ -32,7 +32,7 @@ class Length(Metric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramMetric(Metric):
+class NgramMetric(PooledMetric):
     """A value of the n-grams of one response, or of all the responses of a system together."""
 
     n: int
@@ -44,22 +44,18 @@ class NgramMetric(Metric):
         """Return how often each n-gram of a response occurs."""
 
     @abstractmethod
-    def value(self, moments: CountMoments) -> float | None:
+    def of_moments(self, moments: CountMoments) -> float | None:
         """The value of counted n-grams; None where there are none."""
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        value = self.value(CountMoments.of(self.grams(example.response).values()))
+        value = self.of_moments(CountMoments.of(self.grams(example.response).values()))
         return Score(value, note=None if value is not None else Problem.of("score.few_words", n=self.n))
 
-    @property
-    def pooled(self) -> bool:
-        return True
-
-    def statistic(self, example: Example, answers: Sequence[Any] = ()) -> Counts:
+    def statistic(self, example: Example) -> Counts:
         return Sum((self.grams(example.response),))
 
-    def pool(self, total: Counts) -> float | None:
-        return self.value(total.moments)
+    def value(self, total: Counts) -> float | None:
+        return self.of_moments(total.moments)
 
 
 @register({"distinct-1": {"n": 1}, "distinct-2": {"n": 2}})
@@ -74,7 +70,7 @@ class Distinct(NgramMetric):
     def grams(self, text: str) -> Mapping[str, int]:
         return count_ngrams(tuple(text.split()) if self.mode == "released" else lower_words(text), self.n)
 
-    def value(self, moments: CountMoments) -> float | None:
+    def of_moments(self, moments: CountMoments) -> float | None:
         return moments.distinct_ratio()
 
 
@@ -95,5 +91,5 @@ class Entropy(NgramMetric):
         tokens = tuple(text.split(" "))
         return {text: 1} if len(tokens) <= self.n else count_ngrams(tokens, self.n)
 
-    def value(self, moments: CountMoments) -> float | None:
+    def of_moments(self, moments: CountMoments) -> float | None:
         return moments.entropy()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, SHORTEST, check_length, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import register
 from turnwise.models.quality import yes
@@ -30,7 +30,7 @@ RELEASED_LENGTH = 25
 
 @register({"vup": {}})
 @dataclass(frozen=True, kw_only=True)
-class ValidUtterance(Metric):
+class ValidUtterance(TurnMetric):
     """BERT-VUP. It reads the response alone; a pack's model has its own length, the authors' had 25 tokens."""
 
     max_length: int | None = None
@@ -55,7 +55,7 @@ class ValidUtterance(Metric):
 
 @register({"nup": {}})
 @dataclass(frozen=True, kw_only=True)
-class NextUtterance(Metric):
+class NextUtterance(TurnMetric):
     """BERT-NUP. The paper gives it one turn of context; the released data up to five, joined by spaces.
 
     The two lengths cut a context and a response that are longer than both together, and leave others whole.
@@ -100,7 +100,7 @@ class NextUtterance(Metric):
 
 @register({"empathy": {}})
 @dataclass(frozen=True, kw_only=True)
-class Empathy(Metric):
+class Empathy(TurnMetric):
     """The likability of USL_E-H: emotion against none, of the response alone or after some turns."""
 
     turns: str = "0"
@@ -127,7 +127,7 @@ class Empathy(Metric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Likelihood(Metric):
+class Likelihood(TurnMetric):
     """A value of the response's log-likelihood and its number of tokens. Its context is left out on purpose."""
 
     cite: ClassVar[str] = CITE
@@ -238,7 +238,7 @@ class MlmSlor(MaskedLm):
 
 @register({"iwf": {}})
 @dataclass(frozen=True, kw_only=True)
-class InverseWordFrequency(Metric):
+class InverseWordFrequency(TurnMetric):
     """The mean (or the largest) of -log p(word) over the words and marks of a response."""
 
     reduction: Literal["mean", "max"] = "mean"

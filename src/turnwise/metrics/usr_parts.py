@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from turnwise.dialogue import Example, is_blank
-from turnwise.metrics.base import Metric, Mode, Need, Score
+from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import (
     SHORTEST,
     SHORTEST_PAIR,
@@ -38,7 +38,7 @@ NO_FACT = "_nofact"
 
 @register({"usr-mlm": {}})
 @dataclass(frozen=True, kw_only=True)
-class UsrMlm(Metric):
+class UsrMlm(TurnMetric):
     """Released: the mean over context and response alike. Paper: the negated sum over the response, as printed.
 
     `fast` reads all likelihoods off one pass over the text, with nothing masked: a rough guide to the exact score.
@@ -97,7 +97,7 @@ class UsrMlm(Metric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DialogueRetrieval(Metric):
+class DialogueRetrieval(TurnMetric):
     """The probability that the response belongs to what it is given.
 
     Recommended: the two texts as the models of a pack were trained on them. Paper and released: the words `_eos`

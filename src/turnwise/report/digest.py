@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.points import Points, points_of
 from turnwise.dialogue import Example, Row, mean_rating
-from turnwise.engine.local import Judged, cluster_key
-from turnwise.engine.summarise import SystemValue
+from turnwise.engine.aggregate import SystemValue
+from turnwise.engine.score import Judged, cluster_key
 from turnwise.metrics.base import Level, Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
@@ -248,7 +248,9 @@ def digest(result: Result) -> Digest:
     return Digest(
         metrics=tuple(metric_labels.values()),
         better={metric_labels[key]: metric.higher_is_better for key, metric in result.metrics.items()},
-        pooled={metric_labels[key]: metric.pooled for key, metric in result.metrics.items()},
+        pooled={
+            metric_labels[key]: metric.per_turn and not metric.mean_of_turns for key, metric in result.metrics.items()
+        },
         levels={metric_labels[key]: metric.level for key, metric in result.metrics.items()},
         about={
             metric_labels[key]: (metric.summary, metric.cite, result.signatures[key])
@@ -265,12 +267,8 @@ def digest(result: Result) -> Digest:
         left_out_bad=result.left_out_bad,
         seed=result.seed,
         groups={
-            (group, system_labels[system]): {
-                metric_labels[key]: of[key].value
-                for key, metric in result.metrics.items()
-                if metric.level == "group" and key in of
-            }
-            for (group, system), of in result.summary.groups_in_order()
+            (group, system_labels[system]): {metric_labels[key]: value for key, value in values.items()}
+            for (group, system), values in result.summary.group_values().items()
         },
     )
 

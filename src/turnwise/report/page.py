@@ -137,7 +137,7 @@ def _default_title(found: Digest) -> str:
 
 def _interval_facts(found: Digest) -> dict[str, Any]:
     """Which metrics have which kind of interval, and the sizes of the resamples."""
-    from turnwise.engine.summarise import BLOCKS
+    from turnwise.engine.aggregate import BLOCKS
     from turnwise.stats.bootstrap import MANY_CLUSTERS, RESAMPLES
     from turnwise.stats.subsets import RESAMPLES as SUBSETS
 

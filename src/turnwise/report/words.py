@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from turnwise.engine.summarise import SystemValue
+from turnwise.engine.aggregate import SystemValue
 from turnwise.report.digest import Digest
 from turnwise.report.labels import interval, listed, number
 from turnwise.wording import counted

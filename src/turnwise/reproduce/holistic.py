@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import cluster_key
+from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.consistency import aggregated, own_turns

@@ -67,7 +67,7 @@ def metrics() -> list[str]:
     """Every metric of turns, in its recommended form."""
     known = {name: load_metric(name) for name in entries()}
     # Length points nowhere; it is there because a metric that it outdoes is no metric.
-    turned = [name for name, one in known.items() if one.level == "turn" and one.higher_is_better is not None]
+    turned = [name for name, one in known.items() if one.per_turn and one.higher_is_better is not None]
     return [LENGTH, *turned]
 
 

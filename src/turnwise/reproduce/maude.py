@@ -13,7 +13,7 @@ import numpy as np
 
 from turnwise.analyses.evaluate import evaluate
 from turnwise.analyses.metaevaluate import metaevaluate
-from turnwise.engine.local import Judged
+from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce.cells import FigureSpec, Ours, Paper, Stand, Stands, TableSpec, by_corpus, chosen
 from turnwise.reproduce.maude_probe import accuracy_cells, along, scatter

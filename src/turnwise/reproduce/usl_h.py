@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.select import select
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import Judged, cluster_key
+from turnwise.engine.score import Judged, cluster_key
 from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.uslh import compose, compose_ratings

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.dialogue import Example, mean_rating
-from turnwise.engine.local import cluster_key
+from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.usr import usr_score
 from turnwise.reproduce.cells import (

@@ -14,7 +14,7 @@ from turnwise.analyses.agree import AgreementRow, agreement
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.metaevaluate import MetaRow, metaevaluate
 from turnwise.dialogue import Example, Row
-from turnwise.engine.local import Ask
+from turnwise.engine.score import Ask
 from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json, write_text

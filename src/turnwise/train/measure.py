@@ -15,7 +15,7 @@ import numpy as np
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.engine.local import cluster_key
+from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json
 from turnwise.io.corpora import CORPORA
