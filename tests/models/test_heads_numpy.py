@@ -43,9 +43,9 @@ def words(sentences: tuple[np.ndarray, np.ndarray], number: int) -> np.ndarray:
 @pytest.mark.parametrize(("features", "activation"), [("related", "tanh"), ("compared", "relu")])
 def test_a_reading_network_is_torchs(features: Any, activation: Any, sentences: Any) -> None:
     torch = pytest.importorskip("torch")
-    from turnwise.train.baselines import Reader, weights_of
+    from turnwise.train.baselines import TextJudge, weights_of
 
-    model = Reader(*sentences, features, (4, 3), width=5, activation=activation).eval()
+    model = TextJudge(*sentences, features, (4, 3), width=5, activation=activation).eval()
     torch.nn.init.normal_(model.matrix)
     weights = weights_of(model)
     contexts, responses = [0, 1, 5], [[2, 3], [4, 5], [1, 0]]

@@ -23,22 +23,21 @@ from turnwise.models.verify import verify_pack
 torch = pytest.importorskip("torch")
 
 from turnwise.models.export.build import build_pack  # noqa: E402
-from turnwise.train.heads import seeded  # noqa: E402
-from turnwise.train.maude import MODES, Maude, Options  # noqa: E402
-from turnwise.train.maude_checkpoint import folded, save_head  # noqa: E402
+from turnwise.train.loop import seeded  # noqa: E402
+from turnwise.train.maude import MODES, MaudeNetwork, MaudeOptions, folded, save_head  # noqa: E402  # noqa: E402
 
 WIDTH, LAYERS = 64, (1, 3)
 SMALL: dict[str, Any] = {"down_size": 12, "hidden": 10, "dense": 8}
 
 
-def network(**options: Any) -> Maude:
-    model = seeded(3, lambda: Maude(WIDTH, Options(**SMALL, **options), parts=len(LAYERS)))
+def network(**options: Any) -> MaudeNetwork:
+    model = seeded(3, lambda: MaudeNetwork(WIDTH, MaudeOptions(**SMALL, **options), parts=len(LAYERS)))
     model.settle(np.random.default_rng(0).normal(2, 3, (40, WIDTH)).astype(np.float32))
     model.train(False)
     return model
 
 
-def by_torch(model: Maude, turns: np.ndarray, response: np.ndarray) -> float:
+def by_torch(model: MaudeNetwork, turns: np.ndarray, response: np.ndarray) -> float:
     with torch.no_grad():
         said = model.project(torch.from_numpy(turns))[None]
         context = model.contexts(said, torch.tensor([0]), torch.tensor([len(turns)]))
@@ -112,7 +111,7 @@ def test_pca_is_that_of_scikit_learn() -> None:
 
     vectors = np.random.default_rng(5).normal(size=(200, WIDTH)).astype(np.float32) @ np.diag(np.arange(1, WIDTH + 1))
     vectors = vectors.astype(np.float32)
-    model = seeded(0, lambda: Maude(WIDTH, Options(**SMALL, down="pca", standardise=False)))
+    model = seeded(0, lambda: MaudeNetwork(WIDTH, MaudeOptions(**SMALL, down="pca", standardise=False)))
     model.settle(vectors)
     expected = PCA(SMALL["down_size"]).fit(vectors).components_
     found = model.down.weight.numpy()

@@ -31,7 +31,7 @@ from turnwise.models.text import Tokens
 from turnwise.text.facts import TfIdf
 from turnwise.train import tasks
 from turnwise.train.config import Config
-from turnwise.train.dialogues import Dialogue, Turn, read
+from turnwise.train.dialogues import Dialogue, DialogueTurn, read
 from turnwise.train.encode import PairEncoder
 
 
@@ -65,7 +65,7 @@ def assert_read_alike(pack: Path, pairs: Sequence[tuple[tasks.Labelled, Classify
 @pytest.mark.parametrize("with_fact", [False, True])
 def test_next_utterance_is_asked_as_it_was_learnt(with_fact: bool, said: list[Dialogue], full_pack: Path) -> None:
     options = Config(objective="nup", data=(), out=Path(), base=Path(), restyle=0, fact_share=float(with_fact))
-    task = tasks.NextUtterance(said, options, TfIdf(turn.text for d in said for turn in d.turns))
+    task = tasks.NextUtteranceTask(said, options, TfIdf(turn.text for d in said for turn in d.turns))
     pairs = []
     for number, dialogue in enumerate(said):
         # Speaker A knows facts and speaks third.
@@ -82,7 +82,10 @@ def test_next_utterance_is_asked_as_it_was_learnt(with_fact: bool, said: list[Di
 def test_a_fact_is_found_by_its_words_or_by_its_meaning() -> None:
     known = ("the bank that i work in is small .", "two hounds and a puppy live with me .")
     response = "my dogs are my life , i walk them every day ."
-    said = [Dialogue(f"d{n}", "chats", (Turn("B", "hello ."), Turn("A", response)), {"A": known}) for n in range(4)]
+    said = [
+        Dialogue(f"d{n}", "chats", (DialogueTurn("B", "hello ."), DialogueTurn("A", response)), {"A": known})
+        for n in range(4)
+    ]
     tfidf = TfIdf([*known, response])
     chosen = {}
     for facts_by in ("words", "meaning"):
@@ -90,7 +93,7 @@ def test_a_fact_is_found_by_its_words_or_by_its_meaning() -> None:
         found = tasks.fact_chooser(options, tfidf)
         chosen[facts_by] = found(response, known, -1.0)
     assert chosen == {"words": known[0], "meaning": known[1]}
-    facts = drawn(tasks.FactResponse(said, options, tfidf))
+    facts = drawn(tasks.FactTask(said, options, tfidf))
     assert {example.first for example in facts} == {known[1]}
     with pytest.raises(TurnwiseError, match="facts_by is 'sound'; choose from words, meaning"):
         replace(options, facts_by="sound").check()
@@ -99,12 +102,12 @@ def test_a_fact_is_found_by_its_words_or_by_its_meaning() -> None:
 def test_other_questions_are_asked_as_they_were_learnt(said: list[Dialogue], full_pack: Path) -> None:
     options = Config(objective="vup", data=(), out=Path(), base=Path(), restyle=0)
     tfidf = TfIdf(turn.text for d in said for turn in d.turns)
-    facts = drawn(tasks.FactResponse(said, options, tfidf))
+    facts = drawn(tasks.FactTask(said, options, tfidf))
     pairs = [(e, quality.about_fact(e.first or "", e.second)) for e in facts]
-    pairs += [(e, quality.valid_utterance(e.second)) for e in drawn(tasks.ValidUtterance(said, options))]
-    inference = tasks.Inference(said, options, [tasks.Labelled("i ski .", "i never ski .", 0)])
+    pairs += [(e, quality.valid_utterance(e.second)) for e in drawn(tasks.ValidityTask(said, options))]
+    inference = tasks.InferenceTask(said, options, [tasks.Labelled("i ski .", "i never ski .", 0)])
     pairs += [(e, quality.contradiction(e.first or "", e.second)) for e in drawn(inference)]
-    feeling = tasks.Emotion(said, options)
+    feeling = tasks.EmotionTask(said, options)
     for dialogue in said:
         for turn, now in enumerate(dialogue.turns):
             before = [t.text for t in dialogue.turns[:turn]]

@@ -88,7 +88,7 @@ def test_the_grid_is_the_one_that_models_are_trained_on() -> None:
     causal = pytest.importorskip("turnwise.train.causal")
     for levels in (3, 7, 15):
         weight = torch.from_numpy(weights(9, (24, 128)))
-        trained = causal.Grid(weight, levels)(weight).detach().numpy()
+        trained = causal.GridWeights(weight, levels)(weight).detach().numpy()
         assert {len(np.unique(block)) for block in trained.reshape(-1, 64)} <= set(range(levels + 1))
         np.testing.assert_allclose(stored(trained), trained, rtol=0.01)
 

@@ -14,12 +14,15 @@ torch = pytest.importorskip("torch")
 
 from turnwise.models.export.heads import pack_weights  # noqa: E402
 from turnwise.models.heads_numpy import unpack_weights  # noqa: E402
-from turnwise.train.baselines import (  # noqa: E402
+from turnwise.train.baselines import (  # noqa: E402  # noqa: E402
     JUDGES,
+    NOTHING,
     READERS,
-    Drawn,
+    DrawnPairs,
     Numbered,
+    Texts,
     Thoughts,
+    context_of,
     judge_loss,
     load_thoughts,
     neighbour_loss,
@@ -27,8 +30,7 @@ from turnwise.train.baselines import (  # noqa: E402
     unit,
     weights_of,
 )
-from turnwise.train.heads import Columns, Recipe, fit, predict, seeded  # noqa: E402
-from turnwise.train.texts import NOTHING, Texts, context_of  # noqa: E402
+from turnwise.train.loop import Columns, Recipe, fit_epochs, predict, seeded  # noqa: E402
 
 TOPICS, EACH, WORDS = 6, 40, 8
 
@@ -68,7 +70,9 @@ def test_each_learns_to_tell_responses_on_the_topic_from_others(name: str, langu
     )
     training, validation = pairs(topics, 1), pairs(topics, 2, 100)
     before = beats(model, validation)
-    fit(model, judge_loss, training.columns(), validation.columns(), Recipe(epochs=5, batch=64, learning_rate=3e-3))
+    fit_epochs(
+        model, judge_loss, training.columns(), validation.columns(), Recipe(epochs=5, batch=64, learning_rate=3e-3)
+    )
     assert beats(model, validation) > max(0.9, before)
 
 
@@ -79,7 +83,9 @@ def test_thoughts_find_what_follows_and_others_start_from_them(language: Any) ->
     first = rng.integers(len(topics), size=300)
     second = np.array([rng.choice(np.flatnonzero(topics == (topics[c] + 1) % TOPICS)) for c in first])
     columns = Columns({"first": first, "second": second})
-    fitted = fit(model, neighbour_loss, columns, columns, Recipe(epochs=12, batch=50, learning_rate=1e-2, clip=5))
+    fitted = fit_epochs(
+        model, neighbour_loss, columns, columns, Recipe(epochs=12, batch=50, learning_rate=1e-2, clip=5)
+    )
     # Who follows is known up to the topic: of fifty, about eight are as good as the right one.
     assert fitted.loss < np.log(50) - 1
     again = load_thoughts(unpack_weights(pack_weights(weights_of(model), fineness=None)))
@@ -104,7 +110,7 @@ def test_enhanced_negatives_follow_the_softmax_of_likeness() -> None:
     vectors = unit(np.random.default_rng(3).normal(size=(6, 4)).astype(np.float32))
     numbers = np.arange(6)
     texts = Numbered(numbers, numbers, np.zeros((6, 0), dtype=np.int64))
-    drawn = Drawn(texts, vectors, candidates=200, temperature=0.5)
+    drawn = DrawnPairs(texts, vectors, candidates=200, temperature=0.5)
     rng = np.random.default_rng(0)
     places = np.zeros(200, dtype=np.int64)
     wrong = np.concatenate([drawn.batch(places, rng)["responses"][:, 1].numpy() for _ in range(60)])
@@ -113,7 +119,7 @@ def test_enhanced_negatives_follow_the_softmax_of_likeness() -> None:
     expected = 2 / 3 * likely + 1 / 3 * np.full(6, 1 / 6)
     counts = np.bincount(wrong, minlength=6)
     assert counts / len(wrong) == pytest.approx(expected, abs=0.07)
-    plain = Drawn(texts)
+    plain = DrawnPairs(texts)
     counts = np.bincount(
         np.concatenate([plain.batch(places, rng)["responses"][:, 1].numpy() for _ in range(30)]), minlength=6
     )

@@ -44,7 +44,7 @@ def test_causal_lm_shrinks_and_distils(room: Path) -> None:
 
 @pytest.mark.parametrize("sharpness", [4.0, 0.25])
 def test_a_preference_is_the_logistic_loss_of_each_pair_and_of_all(sharpness: float) -> None:
-    from turnwise.train.contrast import preference
+    from turnwise.train.causal import preference
 
     true, wrong = np.array([-2.0, -1.0, -3.0]), np.array([-2.5, -4.0, -1.0])
 
@@ -70,11 +70,11 @@ def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:
     from tokenizers import Tokenizer
 
     from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
+    from turnwise.train.causal import NextTokens
     from turnwise.train.config import Config
 
     config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama")
-    fluent = Continuation(dialogues.read(config.data), config)
+    fluent = NextTokens(dialogues.read(config.data), config)
     tokenizer = Tokenizer.from_file(str(room / "llama" / "tokenizer.json"))
     rows = [Labelled("i like tea . [SEP] do you ?", "yes , i do .", 1), Labelled(None, "dogs run", 1)]
     for separator, text in (
@@ -88,11 +88,11 @@ def test_responses_are_judged_as_the_engine_reads_them(room: Path) -> None:
 
 
 def test_weights_and_steps_of_a_grid_are_learnt() -> None:
-    from turnwise.train.causal import Grid
+    from turnwise.train.causal import GridWeights
 
     torch.manual_seed(0)
     wanted, weight = torch.randn(4, 64), torch.nn.Parameter(torch.randn(4, 64))
-    grid = Grid(weight, 7)
+    grid = GridWeights(weight, 7)
     first = [((grid(weight) - wanted) ** 2).mean().item(), grid.factors.detach().clone()]
     optimizer = torch.optim.Adam([weight, *grid.parameters()], lr=0.01)
     for _ in range(300):
@@ -105,23 +105,23 @@ def test_weights_and_steps_of_a_grid_are_learnt() -> None:
 
 
 def test_the_first_steps_of_a_grid_lose_least() -> None:
-    from turnwise.train.causal import Grid
+    from turnwise.train.causal import GridWeights
 
     weight = torch.randn(6, 64, generator=torch.Generator().manual_seed(3))
-    error = ((Grid(weight, 7)(weight) - weight) ** 2).mean().item()
+    error = ((GridWeights(weight, 7)(weight) - weight) ** 2).mean().item()
     # The best seven even levels for a normal distribution leave 4.4 % of its variance.
     assert error < 0.05 * weight.var().item()
 
 
 def test_exchanges_are_an_utterance_and_its_answer(room: Path) -> None:
     from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
+    from turnwise.train.causal import NextTokens
     from turnwise.train.config import Config
 
     read = dialogues.read([room / "toy.jsonl"])
     config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama", exchanges=1, restyle=0)
     pairs = {" ".join(t.text for t in d.turns[k : k + 2]) for d in read for k in range(len(d.turns))}
-    drawn = {Continuation(read, config).text(Random(seed)) for seed in range(200)}
+    drawn = {NextTokens(read, config).text(Random(seed)) for seed in range(200)}
     assert drawn <= pairs
     assert len(drawn) > 20
 
@@ -130,19 +130,19 @@ def test_packed_rows_hold_whole_texts_end_to_end(room: Path) -> None:
     from tokenizers import Tokenizer
 
     from turnwise.train import dialogues
-    from turnwise.train.causal import Continuation
+    from turnwise.train.causal import NextTokens
     from turnwise.train.config import Config
 
     read = dialogues.read([room / "toy.jsonl"])
     config = Config.make("clm", data=[room / "toy.jsonl"], out=room / "x", base=room / "llama", packed=24, batch=16)
-    (batch,) = Continuation(read, config).batch(3)
+    (batch,) = NextTokens(read, config).batch(3)
     assert batch["input_ids"].shape == (16, 24)
     assert torch.equal(batch["input_ids"], batch["targets"])
     start = json.loads((room / "llama" / "config.json").read_text())["bos_token_id"]
     ids = batch["input_ids"].flatten().tolist()
     first = ids[1 : ids.index(start, 1)]
     rng = config.drawing(3)
-    expected = Continuation(read, config).text(rng)
+    expected = NextTokens(read, config).text(rng)
     tokenizer = Tokenizer.from_file(str(room / "llama" / "tokenizer.json"))
     assert first == [*tokenizer.encode(expected).ids, *tokenizer.encode("\n").ids]
 
@@ -167,7 +167,7 @@ def test_what_a_causal_model_cannot_be_trained_with_is_one_line(room: Path, opti
 def test_pruned_vocabulary_writes_everything(room: Path) -> None:
     from tokenizers import Tokenizer
 
-    from turnwise.train.vocabulary import count_tokens, prune
+    from turnwise.train.causal import count_tokens, prune
 
     path = room / "llama" / "tokenizer.json"
     texts = ["i like hot tea .", "dogs run"]

@@ -18,12 +18,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 from turnwise.text import facts, inputs
-from turnwise.train import contradictions, decontaminate, dialogues, negatives, sampling
-from turnwise.train.dialogues import Dialogue, Turn
+from turnwise.train import contradictions, dialogues, sampling
+from turnwise.train.dialogues import Dialogue, DialogueTurn
 
 
 def talk(name: str, *texts: str, corpus: str = "toy", **known: tuple[str, ...]) -> Dialogue:
-    turns = tuple(Turn("AB"[i % 2], text) for i, text in enumerate(texts))
+    turns = tuple(DialogueTurn("AB"[i % 2], text) for i, text in enumerate(texts))
     return Dialogue(f"{corpus}/{name}", corpus, turns, known)
 
 
@@ -45,7 +45,7 @@ def test_reads_plain_and_compressed_files_and_every_form_of_facts(tmp_path: Path
         out.write(text)
     read = dialogues.read([tmp_path / "plain.jsonl", tmp_path / "small.jsonl.xz"])
     assert [d.corpus for d in read] == ["plain", "plain", "small", "small"]
-    assert read[0].turns == (Turn("A", "Hi there"),)
+    assert read[0].turns == (DialogueTurn("A", "Hi there"),)
     assert read[0].facts_for("A") == ("x",)
     assert read[1].facts_for("A") == ("I ski.",)
     assert read[1].facts_for("B") == ()
@@ -68,7 +68,7 @@ def test_split_is_stable_complete_and_keeps_copies_together() -> None:
 
 
 def test_merging_runs_leaves_the_words_and_alternates() -> None:
-    dialogue = Dialogue("x", "x", (Turn("A", "one"), Turn("A", "two"), Turn("B", "three")), {})
+    dialogue = Dialogue("x", "x", (DialogueTurn("A", "one"), DialogueTurn("A", "two"), DialogueTurn("B", "three")), {})
     merged = dialogues.merge_runs(dialogue)
     assert [(t.speaker, t.text) for t in merged.turns] == [("A", "one two"), ("B", "three")]
 
@@ -76,16 +76,16 @@ def test_merging_runs_leaves_the_words_and_alternates() -> None:
 def test_decontamination_removes_and_names_overlaps(tmp_path: Path) -> None:
     rated = {"context": ["Do you know where the station is ?"], "response": "No, I am new here myself, sorry."}
     (tmp_path / "rated.jsonl").write_text(json.dumps(rated) + "\n")
-    prints = decontaminate.evaluation_fingerprints([tmp_path / "rated.jsonl"])
+    prints = dialogues.evaluation_fingerprints([tmp_path / "rated.jsonl"])
     leaking = talk("leak", "hello", "do you know where the station is?")
     spelt = talk("spelt", "no , i am new here myself , sorry .", corpus="other")
     short = talk("short", "No, sorry.")
-    clean, report = decontaminate.decontaminate([leaking, spelt, short, *POOL], prints)
+    clean, report = dialogues.decontaminate([leaking, spelt, short, *POOL], prints)
     assert clean == [short, *POOL]
     assert report.by_corpus() == {"toy": 1, "other": 1}
     assert report.removed[0].utterance == "do you know where the station is?"
     assert "removed 2 of 43" in report.summary()
-    assert not any(decontaminate.fingerprint(t.text) in prints for d in clean for t in d.turns)
+    assert not any(dialogues.fingerprint(t.text) in prints for d in clean for t in d.turns)
 
 
 LEAKED = "Do you know where the station is?"
@@ -116,19 +116,19 @@ def rated_in(folder: Path, form: str) -> Path:
     "string.jsonl lines.jsonl list.json table.csv fbd.json chat.jsonl dialogues.jsonl packed.jsonl.gz".split(),
 )
 def test_an_utterance_is_found_in_every_form_that_scoring_reads(tmp_path: Path, form: str) -> None:
-    prints = decontaminate.evaluation_fingerprints([rated_in(tmp_path, form)])
-    clean, report = decontaminate.decontaminate([talk("leak", "hello", LEAKED), *POOL], prints)
+    prints = dialogues.evaluation_fingerprints([rated_in(tmp_path, form)])
+    clean, report = dialogues.decontaminate([talk("leak", "hello", LEAKED), *POOL], prints)
     assert clean == POOL
     assert [removal.utterance for removal in report.removed] == [LEAKED]
 
 
 def test_release_files_are_read_as_scoring_reads_them(data_dir: Path) -> None:
     for file in sorted((data_dir / "formats").iterdir()):
-        prints = decontaminate.evaluation_fingerprints([file])
+        prints = dialogues.evaluation_fingerprints([file])
         read = [row.example for row in read_rows([file]) if row.example]
         said = [text for example in read for text in (*example.context, example.response, *example.references)]
         assert read
-        assert {mark for text in said if (mark := decontaminate.fingerprint(text))} <= prints
+        assert {mark for text in said if (mark := dialogues.fingerprint(text))} <= prints
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_release_files_are_read_as_scoring_reads_them(data_dir: Path) -> None:
 def test_evaluation_files_that_would_let_everything_pass_are_refused(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "rated.jsonl").write_text(content)
     with pytest.raises(TurnwiseError, match=said):
-        decontaminate.evaluation_fingerprints([tmp_path / "rated.jsonl"])
+        dialogues.evaluation_fingerprints([tmp_path / "rated.jsonl"])
 
 
 @pytest.mark.parametrize("bad", [b'{"turns', b"[1]", b'{"premise": "a"}', b"\xff\xfe"])
@@ -151,15 +151,15 @@ def test_a_bad_line_to_be_cleaned_is_named_and_no_half_file_is_left(tmp_path: Pa
     chats = tmp_path / "chats.jsonl"
     chats.write_bytes(b'{"turns": [{"text": "Hi!"}]}\n' + bad)
     with pytest.raises(TurnwiseError, match=r"chats\.jsonl") as problem:
-        list(decontaminate.clean_files([chats], [rated_in(tmp_path, "string.jsonl")], tmp_path / "clean"))
+        list(dialogues.clean_files([chats], [rated_in(tmp_path, "string.jsonl")], tmp_path / "clean"))
     assert "\n" not in str(problem.value)
     assert not (tmp_path / "clean" / "chats.jsonl").exists()
 
 
 def test_training_data_is_free_of_rated_dialogues_after_the_step(data_dir: Path) -> None:
-    prints = decontaminate.evaluation_fingerprints((data_dir / "human").glob("grade_*.jsonl"))
+    prints = dialogues.evaluation_fingerprints((data_dir / "human").glob("grade_*.jsonl"))
     some = dialogues.read([data_dir / "train" / "dailydialog_valid.jsonl.xz"])
-    clean, report = decontaminate.decontaminate(some, prints)
+    clean, report = dialogues.decontaminate(some, prints)
     assert len(clean) + len(report.removed) == len(some)
     assert len(report.removed) < 0.05 * len(some)
 
@@ -189,10 +189,10 @@ def test_the_fact_a_response_is_about() -> None:
 
 def test_wrong_responses_are_wrong_and_of_their_kind() -> None:
     tfidf = facts.TfIdf(turn.text for d in POOL for turn in d.turns)
-    draw = negatives.Negatives(POOL, tfidf).draw
+    draw = sampling.Negatives(POOL, tfidf).draw
     rng = Random(0)
     for kind in ("random", "corpus", "dialogue", "similar", "corrupted"):
-        only = negatives.Mix(**{name: float(name == kind) for name in negatives.Mix.__dataclass_fields__})
+        only = sampling.Mix(**{name: float(name == kind) for name in sampling.Mix.__dataclass_fields__})
         for _ in range(50):
             dialogue = rng.choice(POOL)
             wrong, drawn = draw(dialogue, 2, only, rng)
@@ -206,7 +206,7 @@ def test_wrong_responses_are_wrong_and_of_their_kind() -> None:
 
 def test_similar_negatives_are_closer_than_random_ones() -> None:
     tfidf = facts.TfIdf(turn.text for d in POOL for turn in d.turns)
-    drawer, rng = negatives.Negatives(POOL, tfidf), Random(1)
+    drawer, rng = sampling.Negatives(POOL, tfidf), Random(1)
     near = far = 0.0
     for dialogue in POOL:
         truth = tfidf.vector(dialogue.turns[2].text)
@@ -216,23 +216,16 @@ def test_similar_negatives_are_closer_than_random_ones() -> None:
 
 
 def test_the_mix_is_drawn_as_asked() -> None:
-    rng, mix = Random(3), negatives.Mix()
+    rng, mix = Random(3), sampling.Mix()
     drawn = Counter(mix.draw(rng) for _ in range(20_000))
     for kind, count in drawn.items():
         assert count / 20_000 == pytest.approx(getattr(mix, kind), abs=0.015)
 
 
 def test_drawing_is_a_function_of_the_seed() -> None:
-    drawer = negatives.Negatives(POOL, facts.TfIdf(t.text for d in POOL for t in d.turns))
-    once, again = ([drawer.draw(POOL[3], 1, negatives.Mix(), rng) for _ in range(30)] for rng in (Random(9), Random(9)))
+    drawer = sampling.Negatives(POOL, facts.TfIdf(t.text for d in POOL for t in d.turns))
+    once, again = ([drawer.draw(POOL[3], 1, sampling.Mix(), rng) for _ in range(30)] for rng in (Random(9), Random(9)))
     assert once == again
-
-
-def test_maude_never_draws_from_the_same_dialogue() -> None:
-    responses = [["a"], ["b", "c"], ["d"]]
-    drawn = Counter(negatives.maude_random(responses, 1, Random(seed)) for seed in range(400))
-    assert set(drawn) == {"a", "d"}
-    assert drawn["a"] / 400 == pytest.approx(0.5, abs=0.1)
 
 
 def test_places_follow_weights() -> None:
@@ -256,16 +249,16 @@ def test_wrong_options_are_read_and_drawn(tmp_path: Path) -> None:
     pool = dialogues.read([file])
     assert pool[0].wrong == ("A car .", "No idea .")
     assert pool[1].wrong == ()
-    source = negatives.Negatives(pool)
-    drawn = [source.draw(pool[0], 1, negatives.Mix(similar=0), Random(i)) for i in range(200)]
+    source = sampling.Negatives(pool)
+    drawn = [source.draw(pool[0], 1, sampling.Mix(similar=0), Random(i)) for i in range(200)]
     written = [text for text, kind in drawn if kind == "written"]
     assert set(written) == {"A car .", "No idea ."}
     assert 60 < len(written) < 140
     assert all(
         kind != "written"
-        for _, kind in (source.draw(pool[1], 1, negatives.Mix(similar=0), Random(i)) for i in range(50))
+        for _, kind in (source.draw(pool[1], 1, sampling.Mix(similar=0), Random(i)) for i in range(50))
     )
-    pairs = [contradictions.Pairs([*POOL, pool[0]]).draw(Random(i)) for i in range(300)]
+    pairs = [contradictions.InferencePairs([*POOL, pool[0]]).draw(Random(i)) for i in range(300)]
     assert ("Tea , please .", "contradiction") in {(p.premise, p.label) for p in pairs if p.source == "written answer"}
 
 
@@ -275,7 +268,7 @@ def test_contradictions_change_what_is_said() -> None:
     assert contradictions.with_other_number("I have 2 dogs", Random(0)) != "I have 2 dogs"
     assert contradictions.polarity(contradictions.with_other_answer("Yes , I do .", Random(0)) or "") == -1
     assert contradictions.polarity("Tea .") == 0
-    pairs = contradictions.Pairs(
+    pairs = contradictions.InferencePairs(
         [talk("q", "do you like tea ?", "yes , a lot .", "i have two dogs .", "no , i am busy .")]
     )
     rng = Random(0)

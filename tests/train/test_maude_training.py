@@ -12,10 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from turnwise.errors import TurnwiseError  # noqa: E402
-from turnwise.train.heads import Recipe, evaluate, seeded  # noqa: E402
-from turnwise.train.maude import MODES, SETS, Maude, Options, batch_loss, train  # noqa: E402
-from turnwise.train.maude_data import Sampled  # noqa: E402
-from turnwise.train.maude_draws import Drawn  # noqa: E402
+from turnwise.train.loop import Recipe, mean_loss, seeded  # noqa: E402
+from turnwise.train.maude import MODES, SETS, MaudeNetwork, MaudeOptions, batch_loss, train_maude  # noqa: E402
+from turnwise.train.maude_data import DrawnDialogues, Sampled  # noqa: E402
 
 WIDTH = 12
 SMALL: dict[str, Any] = {"down_size": 8, "hidden": 8, "dense": 12, "layers": 1}
@@ -48,10 +47,10 @@ def vectors_of(dialogues: list[Sampled]) -> tuple[np.ndarray, dict[str, int]]:
 def test_it_tells_true_from_wrong_in_every_form(mode: str) -> None:
     training, validation = world(60, 1), world(30, 2)
     vectors, index = vectors_of([*training, *validation])
-    options = Options(**{**MODES[mode], "frozen": True, **SMALL})
+    options = MaudeOptions(**{**MODES[mode], "frozen": True, **SMALL})
     recipe = Recipe(batch=8, epochs=25, learning_rate=0.01, patience=25)
-    model, fitted = train(training, validation, options, recipe, vectors=vectors, index=index)
-    examples = Drawn(validation, vectors, index, negatives=SETS["all"], reworded=0.0)
+    model, fitted = train_maude(training, validation, options, recipe, vectors=vectors, index=index)
+    examples = DrawnDialogues(validation, vectors, index, negatives=SETS["all"], reworded=0.0)
     with torch.no_grad():
         logits, _ = model(examples.batch(np.arange(30), np.random.default_rng(0)))
     chance = logits.sigmoid().mean(dim=0)
@@ -67,9 +66,9 @@ def test_what_is_left_out_of_the_negatives_is_not_learnt() -> None:
     recipe = Recipe(batch=8, epochs=15, learning_rate=0.01)
     found = {}
     for name in ("semantics", "syntax"):
-        options = Options(negatives=SETS[name], **SMALL)
-        model, _ = train(training, training, options, recipe, vectors=vectors, index=index)
-        examples = Drawn(training, vectors, index, negatives=SETS["all"], reworded=0.0)
+        options = MaudeOptions(negatives=SETS[name], **SMALL)
+        model, _ = train_maude(training, training, options, recipe, vectors=vectors, index=index)
+        examples = DrawnDialogues(training, vectors, index, negatives=SETS["all"], reworded=0.0)
         with torch.no_grad():
             logits, _ = model(examples.batch(np.arange(60), np.random.default_rng(0)))
         chance = logits.sigmoid().mean(dim=0)
@@ -83,9 +82,9 @@ def test_a_kind_of_negative_weighs_as_much_as_asked() -> None:
     vectors, index = vectors_of(training)
 
     def cost(**weights: float) -> float:
-        options = Options(**SMALL, weights=weights)  # type: ignore[arg-type]
-        model = seeded(0, lambda: Maude(WIDTH, options))
-        return evaluate(model, batch_loss, Drawn(training, vectors, index, reworded=0.0))
+        options = MaudeOptions(**SMALL, weights=weights)  # type: ignore[arg-type]
+        model = seeded(0, lambda: MaudeNetwork(WIDTH, options))
+        return mean_loss(model, batch_loss, DrawnDialogues(training, vectors, index, reworded=0.0))
 
     assert cost() == pytest.approx(cost(rand_utt=1.0))
     assert cost(rand_utt=50.0) != pytest.approx(cost(), rel=1e-3)
@@ -94,9 +93,9 @@ def test_a_kind_of_negative_weighs_as_much_as_asked() -> None:
 def test_responses_of_the_batch_are_held_against_each_context() -> None:
     training = world(10, 1)
     vectors, index = vectors_of(training)
-    options = Options(**SMALL, recent=(0.0, 0.6), in_batch=5, in_dialogue=2, contrast=0.5)
-    model = seeded(0, lambda: Maude(WIDTH, options, parts=2)).train()
-    batch = Drawn(training, vectors, index, reworded=0.0).batch(np.arange(10), np.random.default_rng(0))
+    options = MaudeOptions(**SMALL, recent=(0.0, 0.6), in_batch=5, in_dialogue=2, contrast=0.5)
+    model = seeded(0, lambda: MaudeNetwork(WIDTH, options, parts=2)).train()
+    batch = DrawnDialogues(training, vectors, index, reworded=0.0).batch(np.arange(10), np.random.default_rng(0))
     logits, present = model(batch)
     assert logits.shape == present.shape == (30, 1 + 6 + 5 + 2)
     assert 0.7 < float(present[:, 7:12].float().mean()) < 1  # a tenth of the draws are of the same dialogue
@@ -109,23 +108,25 @@ def test_responses_of_the_batch_are_held_against_each_context() -> None:
     assert learning - judging == pytest.approx(0.5 * np.log(7), abs=0.4)
 
     def cost(sharpness: float) -> float:
-        harder = seeded(0, lambda: Maude(WIDTH, Options(**SMALL, dropout=0.0, in_batch=5, sharpness=sharpness))).train()
+        harder = seeded(
+            0, lambda: MaudeNetwork(WIDTH, MaudeOptions(**SMALL, dropout=0.0, in_batch=5, sharpness=sharpness))
+        ).train()
         torch.manual_seed(0)
         with torch.no_grad():
             return float(batch_loss(harder, batch))
 
     # Where all seem alike it hardly matters whose weight is whose; the likeliest of the wrong cost the most.
     assert cost(0.0) < cost(3.0) < cost(50.0) < cost(0.0) + 0.1
-    syntax = Options(**SMALL, negatives=SETS["syntax"], in_batch=5)
-    assert seeded(0, lambda: Maude(WIDTH, syntax)).train()(batch)[0].shape == (30, 7)
+    syntax = MaudeOptions(**SMALL, negatives=SETS["syntax"], in_batch=5)
+    assert seeded(0, lambda: MaudeNetwork(WIDTH, syntax)).train()(batch)[0].shape == (30, 7)
 
 
 def test_likeness_and_the_batch_help_to_tell_what_belongs_where() -> None:
     training, validation = world(60, 1), world(30, 2)
     vectors, index = vectors_of([*training, *validation])
-    options = Options(**SMALL, recent=(0.0, 0.6), in_batch=4, in_dialogue=1, contrast=0.5)
+    options = MaudeOptions(**SMALL, recent=(0.0, 0.6), in_batch=4, in_dialogue=1, contrast=0.5)
     recipe = Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
-    _, fitted = train(
+    _, fitted = train_maude(
         training, validation, options, recipe, vectors=vectors, index=index, parts=2, unlike={"it": validation}
     )
     # A third of the random utterances are on the topic by chance.
@@ -136,10 +137,10 @@ def test_likeness_and_the_batch_help_to_tell_what_belongs_where() -> None:
 def test_corrupted_contexts_can_be_learnt_from() -> None:
     training = world(40, 1)
     vectors, index = vectors_of(training)
-    options = Options(negatives=("corrupt_context",), **SMALL)
+    options = MaudeOptions(negatives=("corrupt_context",), **SMALL)
     recipe = Recipe(batch=8, epochs=15, learning_rate=0.01)
-    model, _ = train(training, training, options, recipe, vectors=vectors, index=index)
-    batch = Drawn(training, vectors, index, negatives=("corrupt_context",)).batch(
+    model, _ = train_maude(training, training, options, recipe, vectors=vectors, index=index)
+    batch = DrawnDialogues(training, vectors, index, negatives=("corrupt_context",)).batch(
         np.arange(40), np.random.default_rng(0)
     )
     with torch.no_grad():
@@ -154,8 +155,8 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     from turnwise.models.maude import MaudeModel
     from turnwise.models.requests import Classify
     from turnwise.models.utterances import Reading
-    from turnwise.train.maude_checkpoint import save_head
-    from turnwise.train.maude_trunk import Trunk
+    from turnwise.train.maude import save_head
+    from turnwise.train.utterances import Trunk
 
     from . import tiny
 
@@ -163,8 +164,8 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     trunk = Trunk.open(tiny.bert(tmp_path / "bert"), reading)
     before = {name: value.clone() for name, value in trunk.bert.state_dict().items()}
     training = world(8, 1)
-    options = Options(**{**MODES["paper"], **SMALL})
-    model, _ = train(training, training, options, Recipe(batch=4, epochs=2, learning_rate=0.01), encoder=trunk)
+    options = MaudeOptions(**{**MODES["paper"], **SMALL})
+    model, _ = train_maude(training, training, options, Recipe(batch=4, epochs=2, learning_rate=0.01), encoder=trunk)
     after = trunk.bert.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert any("attention" in name for name in moved)
@@ -190,15 +191,15 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     from turnwise.models.requests import Classify
     from turnwise.models.utterances import Reading
     from turnwise.models.verify import verify_pack
-    from turnwise.train.maude_checkpoint import save_head
-    from turnwise.train.maude_trunk import Trunk
+    from turnwise.train.maude import save_head
+    from turnwise.train.utterances import Trunk
 
     from . import tiny
 
     folder, reading = tiny.bert(tmp_path / "bert"), Reading(layers=(0, 1))
     trunk, training = Trunk.open(folder, reading), world(8, 1)
-    options = Options(**SMALL, frozen=False, standardise=False, recent=(0.0,))
-    model, _ = train(training, training, options, Recipe(batch=4, epochs=1), encoder=trunk)
+    options = MaudeOptions(**SMALL, frozen=False, standardise=False, recent=(0.0,))
+    model, _ = train_maude(training, training, options, Recipe(batch=4, epochs=1), encoder=trunk)
     save_head(model, reading, {"form": "recommended"}, tmp_path / "own")
     before = build_pack([folder], tmp_path / "before", name="p", licence="none")
     after = build_pack([tmp_path / "own"], tmp_path / "after", name="p", licence="none", keep=tmp_path / "before")
@@ -216,37 +217,40 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
 def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:
     from turnwise.models.heads_numpy import unpack_weights
     from turnwise.models.utterances import Reading
-    from turnwise.train.maude_checkpoint import save_head
+    from turnwise.train.maude import save_head
 
     training = world(30, 1)
     vectors, index = vectors_of(training)
-    options, recipe = Options(**SMALL, recent=(0.0,)), Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
-    model, fitted = train(training, training, options, recipe, vectors=vectors, index=index)
+    options, recipe = MaudeOptions(**SMALL, recent=(0.0,)), Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
+    model, fitted = train_maude(training, training, options, recipe, vectors=vectors, index=index)
     save_head(model, Reading(layers=(1,)), {}, tmp_path)
     weights = unpack_weights((tmp_path / "maude.safetensors").read_bytes())
     still = Recipe(batch=8, epochs=1, learning_rate=0.0)
-    _, same = train(training, training, options, still, vectors=vectors, index=index, start=weights)
+    _, same = train_maude(training, training, options, still, vectors=vectors, index=index, start=weights)
     assert same.loss == pytest.approx(fitted.loss, abs=1e-4)
     # An encoder that was rounded gives other vectors, to which the head can settle.
     moved = vectors + np.random.default_rng(4).normal(0, 1, WIDTH).astype(np.float32)
-    _, off = train(training, training, options, still, vectors=moved, index=index, start=weights)
-    again, part = Recipe(batch=8, epochs=4, learning_rate=0.005), Options(**SMALL, recent=(0.0,), learning=("dense",))
-    head, settled = train(training, training, part, again, vectors=moved, index=index, start=weights)
+    _, off = train_maude(training, training, options, still, vectors=moved, index=index, start=weights)
+    again, part = (
+        Recipe(batch=8, epochs=4, learning_rate=0.005),
+        MaudeOptions(**SMALL, recent=(0.0,), learning=("dense",)),
+    )
+    head, settled = train_maude(training, training, part, again, vectors=moved, index=index, start=weights)
     assert torch.equal(head.mix.weight, model.mix.weight)
     assert not torch.equal(head.dense.weight, model.dense.weight)
     assert off.loss > same.loss + 0.05
     assert settled.loss < off.loss - 0.03
-    other = Options(**{**SMALL, "dense": 5}, recent=(0.0,))
+    other = MaudeOptions(**{**SMALL, "dense": 5}, recent=(0.0,))
     with pytest.raises(TurnwiseError, match="another form"):
-        train(training, training, other, still, vectors=vectors, index=index, start=weights)
+        train_maude(training, training, other, still, vectors=vectors, index=index, start=weights)
     with pytest.raises(TurnwiseError, match="likeness"):
-        train(training, training, Options(**SMALL), still, vectors=vectors, index=index, start={})
+        train_maude(training, training, MaudeOptions(**SMALL), still, vectors=vectors, index=index, start={})
 
 
 def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.models.utterances import Reading
-    from turnwise.train.maude_trunk import Trunk
+    from turnwise.train.utterances import Trunk
 
     from . import tiny
 
@@ -267,12 +271,12 @@ def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None
 
 def test_a_run_without_what_it_needs_says_so() -> None:
     with pytest.raises(TurnwiseError, match="vectors"):
-        train(world(2, 1), world(2, 1), Options(**SMALL), Recipe())
+        train_maude(world(2, 1), world(2, 1), MaudeOptions(**SMALL), Recipe())
     with pytest.raises(TurnwiseError, match="encoder"):
-        train(world(2, 1), world(2, 1), Options(**SMALL, frozen=False, standardise=False), Recipe())
+        train_maude(world(2, 1), world(2, 1), MaudeOptions(**SMALL, frozen=False, standardise=False), Recipe())
     with pytest.raises(TurnwiseError, match="in_batch"):
-        Options(**SMALL, contrast=1.0)
+        MaudeOptions(**SMALL, contrast=1.0)
     with pytest.raises(TurnwiseError, match="fade"):
-        Options(**SMALL, recent=(1.0,))
+        MaudeOptions(**SMALL, recent=(1.0,))
     with pytest.raises(TurnwiseError, match="PCA"):
-        Options(**SMALL, frozen=False, standardise=False, down="pca")
+        MaudeOptions(**SMALL, frozen=False, standardise=False, down="pca")

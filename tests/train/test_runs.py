@@ -84,9 +84,9 @@ def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: 
 
 
 def test_teachers_say_together_what_they_think_and_only_what_they_know(room: Path) -> None:
-    from turnwise.train import bert, network
+    from turnwise.train import classifiers
+    from turnwise.train.classifiers import Teachers
     from turnwise.train.config import Config
-    from turnwise.train.teachers import Teachers
 
     tiny.run(room, "vup+emotion", "one", "bert")
     tiny.run(room, "vup", "two", "llama", seed=1)
@@ -95,8 +95,8 @@ def test_teachers_say_together_what_they_think_and_only_what_they_know(room: Pat
     rows = [Labelled(None, text, 1) for text in ("i like tea .", "tea like i .")]
 
     def alone(folder: str, head: str) -> torch.Tensor:
-        reader = bert.pairs_of(room / folder, config)
-        return bert.probabilities(network.load_classifier(room / folder), rows, reader, head)
+        reader = classifiers.pairs_of(room / folder, config)
+        return classifiers.probabilities(classifiers.load_classifier(room / folder), rows, reader, head)
 
     together = teachers.answer(teachers.reads(rows, "vup", "0"), "vup").exp()
     mean = (alone("one", "vup") * alone("two", "vup")).sqrt()
@@ -120,7 +120,7 @@ def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
     from turnwise.train import tasks
     from turnwise.train.config import Config
     from turnwise.train.dialogues import read, split
-    from turnwise.train.replies import Replier, read_replies, replies, write_replies
+    from turnwise.train.generated import Replier, read_replies, replies, write_replies
     from turnwise.train.sampling import Places
 
     kept, _ = split(read([room / "toy.jsonl"]), tiny.SMALL["held_out"])
@@ -142,14 +142,14 @@ def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
 
 
 def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:
-    from turnwise.train import network
+    from turnwise.train import classifiers
 
     tiny.run(room, "vup+emotion", "first", "bert")
-    before = network.load_classifier(room / "first")
+    before = classifiers.load_classifier(room / "first")
     labels = {"emotion": ("no emotion", "emotion"), "nli": ("contradiction", "neutral", "entailment")}
-    after = network.classifier(room / "first", labels, 0.0, freeze_words=True)
+    after = classifiers.classifier(room / "first", labels, 0.0, freeze_words=True)
     assert torch.equal(after.heads["emotion"].out.weight, before.heads["emotion"].out.weight)
-    other = network.classifier(room / "first", {"emotion": ("calm", "moved")}, 0.0, freeze_words=True)
+    other = classifiers.classifier(room / "first", {"emotion": ("calm", "moved")}, 0.0, freeze_words=True)
     assert not torch.equal(other.heads["emotion"].out.weight, before.heads["emotion"].out.weight)
 
 
@@ -157,32 +157,32 @@ def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:
 def test_one_compiled_layer_serves_all_layers_and_lengths(room: Path, base: str) -> None:
     from torch._dynamo.utils import counters
 
-    from turnwise.train import network
+    from turnwise.train import classifiers
 
-    trunk = network.trunk_of(room / base).eval()
+    trunk = classifiers.trunk_of(room / base).eval()
     texts = [torch.randint(5, 50, (rows, length)) for rows, length in ((3, 8), (2, 12), (4, 9))]
     plain = [trunk(input_ids=ids).last_hidden_state for ids in texts]
     torch.compiler.reset()
     counters.clear()
-    network.compile_layers(trunk, backend="eager")
+    classifiers.compile_layers(trunk, backend="eager")
     for ids, wanted in zip(texts, plain, strict=True):
         assert torch.allclose(trunk(input_ids=ids).last_hidden_state, wanted, atol=1e-5)
     assert counters["stats"]["unique_graphs"] == 1
 
 
 def test_what_the_teacher_sees_belongs_to_the_same_rows(room: Path) -> None:
-    from turnwise.train import bert, network
+    from turnwise.train import classifiers
     from turnwise.train.config import Config
 
     tiny.run(room, "vup", "reader", "llama", steps=1)
     config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", batch=8)
     rows = [Labelled(None, text, 1) for texts in tiny.TOPICS.values() for text in texts]
-    ours, theirs = (bert.pairs_of(room / name, config) for name in ("bert", "reader"))
-    teacher = network.load_classifier(room / "reader")
-    alone = bert.probabilities(teacher, rows, theirs, "vup")
-    for chunk in bert.encoded(rows, ours, "vup", chunks=3):
-        (seen,) = bert.encoded([rows[i] for i in chunk["order"]], theirs, "vup", in_order=True)
-        together = bert.logits_of(teacher, seen).softmax(-1).detach()
+    ours, theirs = (classifiers.pairs_of(room / name, config) for name in ("bert", "reader"))
+    teacher = classifiers.load_classifier(room / "reader")
+    alone = classifiers.probabilities(teacher, rows, theirs, "vup")
+    for chunk in classifiers.encoded(rows, ours, "vup", chunks=3):
+        (seen,) = classifiers.encoded([rows[i] for i in chunk["order"]], theirs, "vup", in_order=True)
+        together = classifiers.logits_of(teacher, seen).softmax(-1).detach()
         assert torch.allclose(together, alone[chunk["order"]], atol=1e-5)
 
 
@@ -194,30 +194,28 @@ def test_the_same_seed_gives_the_same_weights(room: Path) -> None:
 def test_a_run_that_was_cut_short_resumes(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from turnwise.train import loop
 
-    real, seen = loop._progress, []
+    real, seen = loop._schedule, []
 
-    def interrupted(config: Any, step: int, seconds: float) -> float:
-        seen.append(step)
-        if step == 7:
+    def schedule(progress: float, warmup: float) -> float:
+        step = round(progress * tiny.SMALL["steps"])
+        if step == 7 and 7 not in seen:
+            seen.append(step)
             raise KeyboardInterrupt
-        return real(config, step, seconds)
+        seen.append(step)
+        return real(progress, warmup)
 
-    monkeypatch.setattr(loop, "_progress", interrupted)
+    monkeypatch.setattr(loop, "_schedule", schedule)
     with pytest.raises(KeyboardInterrupt):
         tiny.run(room, "vup", "cut", "bert", save_every=0.0, dropout=0.0)
-    monkeypatch.setattr(
-        loop, "_progress", lambda config, step, seconds: (seen.append(step), real(config, step, seconds))[1]
-    )
-    seen.clear()
     card = tiny.run(room, "vup", "cut", "bert", dropout=0.0)
-    assert seen[0] == 7
+    assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11]
     assert card["training"]["steps"] == tiny.SMALL["steps"]
 
 
 def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
     from transformers import BertConfig, BertModel
 
-    from turnwise.train import network
+    from turnwise.train import classifiers
 
     small = BertConfig(vocab_size=50, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=128)
     torch.manual_seed(0)
@@ -227,7 +225,7 @@ def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
         torch.nn.init.normal_(layer.output.LayerNorm.bias, 0.1, 0.1)
     ids = torch.randint(0, 50, (4, 9))
     before = trunk(input_ids=ids).last_hidden_state
-    network.grow(trunk, 6)
+    classifiers.grow(trunk, 6)
     after = trunk(input_ids=ids).last_hidden_state
     assert len(trunk.encoder.layer) == trunk.config.num_hidden_layers == 6
     assert torch.nn.functional.cosine_similarity(before, after, dim=-1).min() > 0.99
@@ -243,13 +241,13 @@ def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:
 def test_utterances_can_be_broken_as_the_released_code_did(room: Path) -> None:
     from turnwise.train import dialogues
     from turnwise.train.config import Config
-    from turnwise.train.tasks import ValidUtterance
+    from turnwise.train.tasks import ValidityTask
 
     rules = {"unit": "piece", "released": True, "negative": 0.4}
     card = tiny.run(room, "vup", "pieces", "bert", corruption=rules)
     assert card["options"]["corruption"].items() >= rules.items()
     config = Config.make("vup", data=[room / "toy.jsonl"], out=room / "x", base=room / "bert", corruption=rules)
-    task = ValidUtterance(dialogues.read([room / "toy.jsonl"]), config)
+    task = ValidityTask(dialogues.read([room / "toy.jsonl"]), config)
     assert any("##" in task.draw(Random(seed)).second for seed in range(300))
 
 

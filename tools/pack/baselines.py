@@ -45,10 +45,12 @@ from turnwise.text.tokenise import plain_words
 from turnwise.train.baselines import (
     JUDGES,
     READERS,
-    Drawn,
+    DrawnPairs,
     Judge,
     Numbered,
+    Texts,
     Thoughts,
+    context_of,
     judge_loss,
     load_thoughts,
     neighbour_loss,
@@ -56,12 +58,17 @@ from turnwise.train.baselines import (
     unit,
     weights_of,
 )
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import Dialogue, merge_runs, read, split
-from turnwise.train.heads import Columns, Fitted, Recipe, fit, predict, seeded
-from turnwise.train.licences import licence_of
+from turnwise.train.dialogues import (
+    Dialogue,
+    decontaminate,
+    evaluation_fingerprints,
+    licence_of,
+    merge_runs,
+    read,
+    split,
+)
+from turnwise.train.loop import Columns, Fitted, Recipe, fit_epochs, predict, seeded
 from turnwise.train.sampling import Places
-from turnwise.train.texts import Texts, context_of
 
 HELD_OUT = 0.1
 # The roles that learn from spoilt responses too, as MAUDE has them; the others learn from other people's alone.
@@ -156,7 +163,7 @@ def train_thoughts(
     texts = Texts()
     training, validation = (neighbours(texts, side, n, Random(0)) for side, n in ((kept, pairs), (held, pairs // 8)))
     model = seeded(0, lambda: Thoughts(*texts.words(pack)))
-    fitted = fit(model, neighbour_loss, training, validation, recipe)
+    fitted = fit_epochs(model, neighbour_loss, training, validation, recipe)
     return weights_of(model), fitted, {"examples": len(validation), "loss": fitted.loss, "among": recipe.batch}
 
 
@@ -176,8 +183,8 @@ def train_judge(
     validation: Any = pairs.validation.columns()
     if role not in CORRUPTED:
         alike = unit(table) if role == "pone" and table is not None else None
-        training, validation = Drawn(pairs.training, alike), Drawn(pairs.validation, alike)
-    fitted = fit(model, judge_loss, training, validation, recipe)
+        training, validation = DrawnPairs(pairs.training, alike), DrawnPairs(pairs.validation, alike)
+    fitted = fit_epochs(model, judge_loss, training, validation, recipe)
     weights = weights_of(model)
     if role not in CORRUPTED:
         weights["bounds"] = bounds(pairs.training.responses, pairs.texts, table, pack)
@@ -206,7 +213,7 @@ def vectors_of(texts: Texts, pack: Pack, args: argparse.Namespace) -> Any:
     """The encoder's vector of every text: by the pack itself, or by the same weights in torch."""
     if args.encoder is None:
         return texts.vectors(pack, Cache(args.cache))
-    from turnwise.train.maude_trunk import encode_with_trunk
+    from turnwise.train.utterances import encode_with_trunk
 
     return encode_with_trunk(args.encoder, Reading(layers=(LAYER,)), device=args.device)(texts.listed())
 

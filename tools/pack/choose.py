@@ -60,9 +60,8 @@ from turnwise.stats.frechet import frechet
 from turnwise.stats.prd import clustered
 from turnwise.text.corrupt import TRANSFORMS, drop, perturbed, reorder, repeat
 from turnwise.text.facts import TfIdf, choose_fact
-from turnwise.train.dialogues import Dialogue, Turn, lines_of, merge_runs, split
-from turnwise.train.negatives import Mix, Negatives
-from turnwise.train.sampling import Places
+from turnwise.train.dialogues import Dialogue, DialogueTurn, lines_of, merge_runs, split
+from turnwise.train.sampling import Mix, Negatives, Places
 
 CONTEXT_TURNS = 6
 FEWEST_WORDS = 5
@@ -209,7 +208,7 @@ def answered_twice(data: Path) -> Iterator[tuple[tuple[str, ...], str, str]]:
     for name in ANSWERED_TWICE:
         for number, line in lines_of(data / "train" / f"{name}.jsonl.xz"):
             item = json.loads(line)
-            turns = tuple(Turn(str(turn["speaker"]), " ".join(turn["text"].split())) for turn in item["turns"])
+            turns = tuple(DialogueTurn(str(turn["speaker"]), " ".join(turn["text"].split())) for turn in item["turns"])
             others = [text for text in item.get("alt_responses", ()) if len(text.split()) > 2]
             if others and len(turns) > 1 and split([Dialogue(f"{name}/{number}", name, turns, {})], HELD_OUT)[1]:
                 yield tuple(turn.text for turn in turns[:-1]), turns[-1].text, others[0]

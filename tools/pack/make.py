@@ -35,9 +35,8 @@ from typing import Any
 
 from turnwise.train import run
 from turnwise.train.config import Config
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import Dialogue, merge_runs, read, split
-from turnwise.train.replies import Replier, Reply, replies, write_replies
+from turnwise.train.dialogues import Dialogue, decontaminate, evaluation_fingerprints, merge_runs, read, split
+from turnwise.train.generated import ModelReply, Replier, replies, write_replies
 from turnwise.train.sampling import Places
 
 RECIPE: dict[str, Any] = json.loads(Path(__file__).with_name("stages.json").read_text(encoding="utf-8"))
@@ -107,7 +106,7 @@ def reply(minutes: float, args: argparse.Namespace) -> dict[str, Any]:
     """Write replies of clm to dialogues that are neither held out nor evaluated on, until there are enough."""
     kept, _ = training_split(args.data)
     places = Places([merge_runs(d) for d in kept], power=Config.corpus_power, weights=WEIGHTS)
-    began, written = time.monotonic(), list[Reply]()
+    began, written = time.monotonic(), list[ModelReply]()
     for batch in replies(Replier(args.out / "clm", args.device), places, args.seed, 768):
         written += batch
         if len(written) >= args.count or time.monotonic() - began > 60 * minutes:

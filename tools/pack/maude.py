@@ -8,7 +8,7 @@ measures it.
 Vectors of utterances come from the pack's own encoder and are kept in --work, so that only the first run is slow.
 --negatives all, semantics or syntax; --corpora personachat (what the tables want) or both, with the open-domain files;
 --mode the paper's or the released form; --options a JSON object with any other option of
-`turnwise.train.maude.Options`; --trunk a folder of the encoder, if it is to learn with the head. --out receives
+`turnwise.train.maude.MaudeOptions`; --trunk a folder of the encoder, if it is to learn with the head. --out receives
 `maude.safetensors` and `card.json`, a checkpoint that `turnwise pack build` takes. The recipe's minutes, if there are
 any, are those of the whole command up to the last step.
 """
@@ -40,16 +40,20 @@ from turnwise.models.maude import MaudeModel, header
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.text import CausalModel, EncoderModel
 from turnwise.models.utterances import Reading, UtteranceEncoder
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import Dialogue, merge_runs, read, split
-from turnwise.train.heads import Recipe
-from turnwise.train.licences import licence_of
-from turnwise.train.maude import MODES, SETS, Options, train
-from turnwise.train.maude_checkpoint import save_head
+from turnwise.train.dialogues import (
+    Dialogue,
+    decontaminate,
+    evaluation_fingerprints,
+    licence_of,
+    merge_runs,
+    read,
+    split,
+)
+from turnwise.train.generated import BackTranslation, Paraphraser, Rewriter, Synonyms
+from turnwise.train.loop import Recipe
+from turnwise.train.maude import MODES, SETS, MaudeOptions, save_head, train_maude
 from turnwise.train.maude_data import Kind, Sampled, sample
-from turnwise.train.maude_trunk import Trunk
-from turnwise.train.paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms
-from turnwise.train.utterances import VectorStore, encode_with
+from turnwise.train.utterances import Trunk, VectorStore, encode_with
 
 logger = logging.getLogger(__name__)
 # At most so many dialogues of each file; the tables' models see nothing but PersonaChat and what is like it.
@@ -114,7 +118,7 @@ class Workspace:
         layers, mark = "-".join(map(str, self.reading.layers)), self.pack.manifest.fingerprint(self.reading.role)[:8]
         name = f"{self.reading.role}-{layers}-{self.reading.pooling}-{mark}"
         if self.encoder is not None:
-            from turnwise.train.maude_trunk import encode_with_trunk
+            from turnwise.train.utterances import encode_with_trunk
 
             return VectorStore(encode_with_trunk(self.encoder, self.reading, device=self.device), name, self.work)
         model = self.pack.model(self.reading.role)
@@ -125,7 +129,7 @@ class Workspace:
         """Vectors of the encoder in a folder, which learnt together with a head; kept under a name of its own."""
         name = f"own-{hashlib.sha256((folder / 'model.safetensors').read_bytes()).hexdigest()[:8]}"
         if self.device != "cpu":
-            from turnwise.train.maude_trunk import encode_with_trunk
+            from turnwise.train.utterances import encode_with_trunk
 
             return VectorStore(encode_with_trunk(folder, reading, device=self.device), name, self.work)
         with TemporaryDirectory() as space:
@@ -282,7 +286,7 @@ def left(recipe: Recipe) -> Recipe:
 def train_head(
     space: Workspace,
     corpora: str,
-    options: Options,
+    options: MaudeOptions,
     recipe: Recipe,
     out: Path,
     mode: str = "recommended",
@@ -305,7 +309,7 @@ def train_head(
     if options.frozen:
         store = space.store if own is None else space.own_store(own, space.reading)
         vectors, index = store.table(text for one in everything for text in one.texts())
-        model, fitted = train(
+        model, fitted = train_maude(
             kept, held, options, left(recipe), vectors=vectors, index=index, parts=len(space.reading.layers),
             unlike=unlike, start=weights,
         )  # fmt: skip
@@ -313,7 +317,7 @@ def train_head(
         if trunk is None:
             raise SystemExit("error: an encoder that learns needs --trunk, a folder in the hub's layout")
         trunk.prepare(text for one in everything for text in one.texts())
-        model, fitted = train(kept, held, options, left(recipe), encoder=trunk, unlike=unlike)
+        model, fitted = train_maude(kept, held, options, left(recipe), encoder=trunk, unlike=unlike)
     names = [corpus for name in MIXES[corpora] for corpus in CORPORA[name]]
     card = {
         "objective": "maude",
@@ -360,7 +364,7 @@ def main() -> None:
     chosen: dict[str, Any] = {"negatives": SETS[args.negatives], **MODES[args.mode]}
     if args.mode == "recommended":
         chosen = recommended(args.corpora, SETS[args.negatives], own=args.trunk is not None)
-    options = Options(**chosen | args.options)
+    options = MaudeOptions(**chosen | args.options)
     reading = Reading(layers=tuple(args.layers))
     space = Workspace(
         args.data, args.work, args.models, args.paraphraser, reading, encoder=args.encoder, device=args.device

@@ -184,7 +184,7 @@ def decontaminate_files(
 ) -> None:
     """Remove dialogues that share a whole utterance of six or more words with evaluation files, and say which."""
     from turnwise.cli import show
-    from turnwise.train.decontaminate import clean_files
+    from turnwise.train.dialogues import clean_files
 
     for file, report in clean_files(files, evaluation, out):
         show.note(f"{file.name}: {report.summary()}")

@@ -7,7 +7,7 @@ as they are; skip-thought learns to find the utterance that stands next to anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,9 +18,56 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from turnwise.models.heads_numpy import Activation
-from turnwise.train.heads import Columns, Places
-from turnwise.train.texts import NOTHING
+from turnwise.engine.answer import answer_requests
+from turnwise.engine.cache import Cache
+from turnwise.models.heads_numpy import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, Activation, directions
+from turnwise.models.pack import Pack
+from turnwise.models.requests import Embed, Lookup
+from turnwise.text.tokenise import plain_words
+from turnwise.train.loop import Columns, Indices
+
+NOTHING = -1
+
+
+class Texts:
+    """Gives every text that is added a number, the same text the same one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, texts: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The numbers of these texts."""
+        return np.array([self._numbers.setdefault(text, len(self._numbers)) for text in texts], dtype=np.int64)
+
+    def listed(self) -> list[str]:
+        """All texts in the order of their numbers."""
+        return list(self._numbers)
+
+    def vectors(self, pack: Pack, cache: Cache | None) -> npt.NDArray[np.float32]:
+        """The encoder's vector of every text."""
+        requests = [Embed(text, layer=LAYER) for text in self.listed()]
+        answers = answer_requests(requests, pack, cache=cache)
+        return np.stack([np.asarray(answers[request], dtype=np.float32) for request in requests])
+
+    def words(self, pack: Pack) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+        """Vectors of length one of all words that occur, and each text's last words as numbers of their rows."""
+        split = [plain_words(text)[-CONTEXT_WORDS:] for text in self.listed()]
+        names = {word: i for i, word in enumerate(dict.fromkeys(word for words in split for word in words))}
+        request = Lookup(tuple(names))
+        vectors = directions(np.asarray(answer_requests([request], pack)[request], dtype=np.float32))
+        ids = np.full((len(split), CONTEXT_WORDS), NOTHING, dtype=np.int32)
+        for row, words in zip(ids, split, strict=True):
+            row[: len(words)] = [names[word] for word in words]
+        return vectors, ids
+
+
+def context_of(turns: Sequence[str]) -> str:
+    """The part of a context that the baselines see, as one text."""
+    return " ".join(turns[-CONTEXT_TURNS:])
+
 
 Features = Literal["related", "compared"]
 Ids = npt.NDArray[np.int32]
@@ -76,7 +123,7 @@ class Judge(nn.Module):
         return logits[..., 0]
 
 
-class Reader(Judge):
+class TextJudge(Judge):
     """The same over texts that a recurrent network reads word by word, one network for each side.
 
     `texts` holds each text's words as numbers of rows of `vectors`, filled up with `NOTHING`. Both networks start from
@@ -156,11 +203,11 @@ def load_thoughts(weights: Mapping[str, npt.NDArray[np.float32]]) -> Thoughts:
 
 
 # The networks by role: as published but for their widths, and for starting from what skip-thought has learnt.
-READERS: Mapping[str, Callable[[Any, Ids, Thoughts | None], Reader]] = {
-    "ruber": lambda vectors, ids, start: Reader(
+READERS: Mapping[str, Callable[[Any, Ids, Thoughts | None], TextJudge]] = {
+    "ruber": lambda vectors, ids, start: TextJudge(
         vectors, ids, "related", (128,), activation="tanh", dropout=0.5, thoughts=start
     ),
-    "infersent": lambda vectors, ids, start: Reader(vectors, ids, "compared", (200,), dropout=0.2, thoughts=start),
+    "infersent": lambda vectors, ids, start: TextJudge(vectors, ids, "compared", (200,), dropout=0.2, thoughts=start),
 }
 JUDGES: Mapping[str, Callable[[Any], Judge]] = {
     "bert-ruber": lambda table: Judge(table, "related", (256, 512, 128)),
@@ -186,7 +233,7 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPairs:
     """Each context with its true response and one wrong one, drawn anew every time.
 
     Uniformly; or, with the responses' unit `vectors`, out of `candidates` by how much they resemble the true one
@@ -201,7 +248,7 @@ class Drawn:
     def __len__(self) -> int:
         return len(self.texts.contexts)
 
-    def batch(self, places: Places, rng: np.random.Generator) -> dict[str, Tensor]:
+    def batch(self, places: Indices, rng: np.random.Generator) -> dict[str, Tensor]:
         """The rows at these places, each with what is drawn for it."""
         truth = self.texts.responses[places]
         others = self.texts.responses[rng.integers(len(self), size=(len(places), self.candidates))]

@@ -1,13 +1,23 @@
-"""Training a causal language model on dialogues: fine-tuning, shrinking by layers, distilling, weights on a grid."""
+"""A causal language model that also learns what was not said: true responses are to be likelier than wrong ones.
+
+Likelihood alone teaches what people say. How far a response fits its context is a small part of that, so a lower
+perplexity need not make a better judge of it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -15,15 +25,83 @@ from transformers import LlamaForCausalLM
 
 from turnwise.files import write_json
 from turnwise.models.export.storage import block_size
+from turnwise.text.facts import TfIdf
 from turnwise.text.inputs import SEPARATOR, restyled, spaced
 from turnwise.train.checkpoint import open_network, save_model
+from turnwise.train.classifiers import by_length
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.encode import IGNORED, pad
 from turnwise.train.loop import Batch
-from turnwise.train.sampling import Places
-from turnwise.train.tasks import Labelled
-from turnwise.train.vocabulary import count_tokens, prune, spread
+from turnwise.train.sampling import Places, corrupted
+from turnwise.train.tasks import Labelled, NextUtteranceTask, ranking
+
+
+def count_tokens(tokenizer: Path, texts: Iterable[str], at_once: int = 10_000) -> Counter[int]:
+    """How often each token is used for these texts."""
+    from tokenizers import Tokenizer
+
+    encoder = Tokenizer.from_file(str(tokenizer))
+    counts: Counter[int] = Counter()
+    waiting: list[str] = []
+    for text in texts:
+        waiting.append(text)
+        if len(waiting) == at_once:
+            counts.update(i for e in encoder.encode_batch_fast(waiting) for i in e.ids)
+            waiting.clear()
+    counts.update(i for e in encoder.encode_batch_fast(waiting) for i in e.ids)
+    return counts
+
+
+def prune(tokenizer: dict[str, Any], counts: Counter[int], size: int) -> tuple[dict[str, Any], list[int]]:
+    """A tokenizer of about `size` tokens, and the old ids of its tokens in their new order.
+
+    Kept are special tokens, single bytes and the most used tokens, each together with the tokens that it is
+    merged from, so that everything can still be written and kept words come out as before.
+    """
+    vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
+    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in tokenizer["model"]["merges"]]
+    made_of: dict[str, tuple[str, ...]] = {}
+    for merge in merges:
+        made_of.setdefault("".join(merge), merge)
+    token_of = {index: token for token, index in vocabulary.items()}
+    special = {added["content"] for added in tokenizer["added_tokens"]}
+    kept = {token for token in vocabulary if token in special or len(token) == 1}
+    for index, _ in counts.most_common():
+        if len(kept) >= size:
+            break
+        kept |= _derivation(token_of[index], made_of)
+    order = sorted(vocabulary[token] for token in kept)
+    new = {token_of[old]: index for index, old in enumerate(order)}
+    smaller = json.loads(json.dumps(tokenizer))
+    smaller["model"]["vocab"] = new
+    smaller["model"]["merges"] = [list(m) for m in merges if {*m, "".join(m)} <= kept]
+    for added in smaller["added_tokens"]:
+        added["id"] = new[added["content"]]
+    return smaller, order
+
+
+def _derivation(token: str, made_of: dict[str, tuple[str, ...]]) -> set[str]:
+    """The token and everything that it is merged from."""
+    found, open_tokens = set(), [token]
+    while open_tokens:
+        current = open_tokens.pop()
+        if current not in found:
+            found.add(current)
+            open_tokens.extend(made_of.get(current, ()))
+    return found
+
+
+def spread(layers: int, kept: int) -> Sequence[int]:
+    """Which of a model's layers to keep: the first, the last, and the rest evenly between.
+
+    >>> spread(30, 4)
+    [0, 10, 19, 29]
+    """
+    if kept == 1:
+        return [0]
+    return [round(place * (layers - 1) / (kept - 1)) for place in range(kept)]
+
 
 TURN_SEPARATORS = ("\n", " ")
 # Where the search for a block's first step looks: this many mean sizes of its weights apart, for seven levels.
@@ -64,7 +142,7 @@ def load(folder: Path, keep_layers: int | None = None, dtype: torch.dtype = torc
     return model
 
 
-class Continuation:
+class NextTokens:
     """Stretches of dialogue, from any turn on; turns are parted by a newline or, half of the time, a space."""
 
     def __init__(self, dialogues: Sequence[Dialogue], config: Config, teacher: nn.Module | None = None) -> None:
@@ -104,8 +182,6 @@ class Continuation:
 
     def encoded(self, texts: Sequence[str], chunks: int = 1) -> list[Batch]:
         """Texts as tensors, in chunks of similar length."""
-        from turnwise.train.bert import by_length
-
         ids = [[self._start, *e.ids][: self._tokens] for e in self._tokenizer.encode_batch_fast(list(texts))]
         return [
             {
@@ -163,7 +239,7 @@ class Continuation:
         return math.exp(total / count)
 
 
-class Grid(nn.Module):
+class GridWeights(nn.Module):
     """Weights as a pack will store them: whole multiples of a step that each block of inputs has for itself.
 
     Gradients pass straight through the rounding, and stop where a weight lies beyond the outermost level. The steps
@@ -207,7 +283,7 @@ def start_quantised(model: LlamaForCausalLM, levels: int) -> None:
     """From here on, train the weights of every layer as they will be stored."""
     for layer in _linear_layers(model):
         if not parametrize.is_parametrized(layer, "weight"):
-            parametrize.register_parametrization(layer, "weight", Grid(layer.weight, levels))
+            parametrize.register_parametrization(layer, "weight", GridWeights(layer.weight, levels))
 
 
 def settle_quantised(model: LlamaForCausalLM) -> None:
@@ -215,3 +291,94 @@ def settle_quantised(model: LlamaForCausalLM) -> None:
     for layer in _linear_layers(model):
         if parametrize.is_parametrized(layer, "weight"):
             parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+
+
+# Of the responses that are compared, how many stand alone, against what is left of them after their words were
+# reordered, dropped or repeated.
+ALONE = 0.25
+
+
+def responses_of(dialogues: Sequence[Dialogue], config: Config) -> NextUtteranceTask:
+    """True and wrong responses, without facts: a language model is not told any."""
+    tfidf = TfIdf(turn.text for dialogue in dialogues for turn in dialogue.turns)
+    return NextUtteranceTask(dialogues, dataclasses.replace(config, fact_share=0.0), tfidf)
+
+
+class Contrast:
+    """Beside each batch of dialogue, true and wrong responses that are told apart by their likelihood."""
+
+    def __init__(self, fluent: NextTokens, dialogues: Sequence[Dialogue], config: Config) -> None:
+        self._fluent, self._task, self._config = fluent, responses_of(dialogues, config), config
+
+    def batch(self, index: int) -> list[Batch]:
+        rng = self._config.drawing(index, "contrast:")
+        pairs = [self._pair(rng) for _ in range(self._config.batch)]
+        true, wrong = zip(*pairs, strict=True)
+        compared = self._fluent.responses([*true, *wrong], [rng.choice(TURN_SEPARATORS) for _ in pairs] * 2)
+        return [*self._fluent.batch(index), compared | {"rows": len(pairs), "compared": True}]
+
+    def _pair(self, rng: Random) -> tuple[Labelled, Labelled]:
+        dialogue, turn = self._task.places.draw(rng)
+        truth = dialogue.turns[turn].text
+        broken = corrupted(truth, rng) if rng.random() < ALONE else None
+        if broken is not None:
+            truth, broken = restyled([truth, broken], rng, self._config.restyle)
+            return Labelled(None, truth, 1), Labelled(None, broken, 0)
+        wrong, _ = self._task.negatives.draw(dialogue, turn, self._config.mix, rng)
+        style = rng.random()  # the same turns in the same style for both
+        both = [
+            self._task.example(dialogue, turn, text, label, "", Random(style))
+            for label, text in ((1, truth), (0, wrong))
+        ]
+        return both[0], both[1]
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        if "compared" not in batch:
+            return self._fluent.loss(model, batch)
+        totals, tokens = log_probs(model, batch)
+        true, wrong = (totals / tokens).chunk(2)
+        return self._config.contrast * preference(true, wrong, self._config.sharpness)
+
+
+def preference(true: Tensor, wrong: Tensor, sharpness: float) -> Tensor:
+    """How far true responses are from being likelier than wrong ones: than the one beside them, and than any."""
+    beside = nn.functional.softplus(-sharpness * (true - wrong)).mean()
+    across = nn.functional.softplus(-sharpness * (true[:, None] - wrong[None, :])).mean()
+    return (beside + across) / 2
+
+
+def log_probs(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The log-probability of each row's targets together, and how many they are."""
+    logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
+    targets = batch["targets"][:, 1:]
+    real = targets != IGNORED
+    each = torch.zeros(targets.shape, device=logits.device)
+    each[real] = -nn.functional.cross_entropy(logits[real].float(), targets[real], reduction="none")
+    return each.sum(dim=1), real.sum(dim=1).clamp(min=1)
+
+
+@torch.no_grad()
+def told_apart(model: nn.Module, fluent: NextTokens, held: Sequence[Dialogue], config: Config) -> dict[str, Any]:
+    """How often held-out true responses are likelier than wrong ones, by their sum and by their mean."""
+    model.eval()
+    device = next(model.parameters()).device
+    task, count = responses_of(held, config), max(1, config.validate // 2)
+
+    @functools.cache  # both forms are asked about the same rows
+    def found(rows: tuple[Labelled, ...], size: int = 64) -> tuple[Tensor, Tensor]:
+        parts = []
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            batch = {name: value.to(device) for name, value in fluent.responses(part, [" "] * len(part)).items()}
+            parts.append(torch.stack(log_probs(model, batch)).cpu())
+        totals, tokens = torch.cat(parts, dim=1)
+        return totals, tokens
+
+    def score(rows: Sequence[Labelled], power: int) -> npt.NDArray[np.floating]:
+        totals, tokens = found(tuple(rows))
+        return np.stack([np.zeros(len(rows)), (totals / tokens**power).numpy()], axis=1)
+
+    return {
+        name: ranking(task, functools.partial(score, power=power), count, config.seed)
+        for name, power in (("sum", 0), ("mean", 1))
+    }

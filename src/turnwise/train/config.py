@@ -15,7 +15,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.text import read_tokenizer
 from turnwise.text.corrupt import Rules
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
-from turnwise.train.negatives import Mix
+from turnwise.train.sampling import Mix
 
 # How the one fact is found that a response is about: by words that both have, or by the bundled encoder.
 FactsBy = Literal["words", "meaning"]

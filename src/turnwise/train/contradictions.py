@@ -62,7 +62,7 @@ _NO = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class InferencePair:
     """What was said before, what is said now, and how the two stand to each other."""
 
     premise: str
@@ -229,23 +229,23 @@ def overlap(a: str, b: str) -> float:
     return len(first & second) / max(1, min(len(first), len(second)))
 
 
-def two_answers(answers: Sequence[str], rng: Random) -> Pair | None:
+def two_answers(answers: Sequence[str], rng: Random) -> InferencePair | None:
     """Two people's answers to one question, as if one speaker gave both."""
     first, second = rng.sample(list(answers), 2)
     signs = polarity(first), polarity(second)
     if signs[0] * signs[1] < 0:
-        return Pair(first, second, "contradiction", "opposite answers")
+        return InferencePair(first, second, "contradiction", "opposite answers")
     if signs[0] * signs[1] > 0:
-        return Pair(first, second, "entailment", "same answers")
+        return InferencePair(first, second, "entailment", "same answers")
     if any(signs):
         return None
     shared = overlap(first, second)
     if shared >= 0.75:
-        return Pair(first, second, "entailment", "same answer")
-    return Pair(first, second, "contradiction", "other answer") if shared < 0.3 else None
+        return InferencePair(first, second, "entailment", "same answer")
+    return InferencePair(first, second, "contradiction", "other answer") if shared < 0.3 else None
 
 
-class Pairs:
+class InferencePairs:
     """Draws labelled pairs from dialogues, about a third of each label."""
 
     def __init__(self, dialogues: Sequence[Dialogue]) -> None:
@@ -255,7 +255,7 @@ class Pairs:
         if not self._able:
             raise TooLittleError("no dialogue is long enough for a speaker to speak twice")
 
-    def draw(self, rng: Random) -> Pair:
+    def draw(self, rng: Random) -> InferencePair:
         """One pair."""
         if self._asked and rng.random() < 0.35:
             answered = two_answers(rng.choice(self._asked), rng)
@@ -263,11 +263,11 @@ class Pairs:
                 return answered
         if self._written and rng.random() < 0.12:
             dialogue = rng.choice(self._written)
-            return Pair(dialogue.turns[-1].text, rng.choice(dialogue.wrong), "contradiction", "written answer")
+            return InferencePair(dialogue.turns[-1].text, rng.choice(dialogue.wrong), "contradiction", "written answer")
         return _pair_of_one_dialogue(self._able, rng)
 
 
-def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> Pair:
+def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> InferencePair:
     while True:
         dialogue = rng.choice(pool)
         earlier, later = rng.choice(list(same_speaker_pairs(dialogue)))
@@ -277,19 +277,19 @@ def _pair_of_one_dialogue(pool: Sequence[Dialogue], rng: Random) -> Pair:
         facts = _short_facts(dialogue)
         said = rng.choice(facts) if facts and rng.random() < 0.4 else earlier
         if label == "entailment":
-            return Pair(said, restate(said, rng), label, "restated")
+            return InferencePair(said, restate(said, rng), label, "restated")
         changed = None if said.endswith("?") else contradict(said, rng)
         if changed:
-            return Pair(said, restate(changed, rng) if rng.random() < 0.5 else changed, label, "changed")
+            return InferencePair(said, restate(changed, rng) if rng.random() < 0.5 else changed, label, "changed")
 
 
 def _short_facts(dialogue: Dialogue) -> list[str]:
     return [line for lines in dialogue.facts.values() for line in lines if len(line.split()) < 20]
 
 
-def _neutral(dialogue: Dialogue, earlier: str, later: str, rng: Random) -> Pair:
+def _neutral(dialogue: Dialogue, earlier: str, later: str, rng: Random) -> InferencePair:
     lines = _short_facts(dialogue)
     if len(lines) > 1 and rng.random() < 0.3:
         first, second = rng.sample(lines, 2)
-        return Pair(first, second, "neutral", "two facts")
-    return Pair(earlier, later, "neutral", "consecutive")
+        return InferencePair(first, second, "neutral", "two facts")
+    return InferencePair(earlier, later, "neutral", "consecutive")

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic
+from turnwise.io.problem import Records
+from turnwise.io.read import read_unchecked
 
 EVERYBODY = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class DialogueTurn:
     """What somebody said, with the emotion that people heard in it where that is known."""
 
     speaker: str
@@ -33,7 +37,7 @@ class Dialogue:
 
     id: str
     corpus: str
-    turns: tuple[Turn, ...]
+    turns: tuple[DialogueTurn, ...]
     facts: Mapping[str, tuple[str, ...]]
     wrong: tuple[str, ...] = ()
 
@@ -71,7 +75,7 @@ def _parse(line: str, corpus: str, where: str) -> Dialogue:
     try:
         item = json.loads(line)
         turns = tuple(
-            Turn(str(turn.get("speaker", i % 2)), " ".join(str(turn["text"]).split()), turn.get("emotion"))
+            DialogueTurn(str(turn.get("speaker", i % 2)), " ".join(str(turn["text"]).split()), turn.get("emotion"))
             for i, turn in enumerate(item["turns"])
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -117,7 +121,7 @@ def _lines(facts: Any) -> Iterator[str]:
 
 def merge_runs(dialogue: Dialogue) -> Dialogue:
     """Join what one speaker says in a row, so that every turn answers somebody else."""
-    merged: list[Turn] = []
+    merged: list[DialogueTurn] = []
     for turn in dialogue.turns:
         if merged and merged[-1].speaker == turn.speaker:
             merged[-1] = replace(merged[-1], text=f"{merged[-1].text} {turn.text}")
@@ -135,3 +139,190 @@ def split(dialogues: Sequence[Dialogue], share: float, seed: int = 0) -> tuple[l
         digest = hashlib.blake2b(f"{seed}\n{words}".encode(), digest_size=8).digest()
         (held if int.from_bytes(digest, "big") < share * 2**64 else kept).append(dialogue)
     return kept, held
+
+
+UNKNOWN_LICENCE = "unknown: ask whoever made this corpus"
+NOT_STATED = "not stated by its authors; treat as for research only"
+
+# By the beginning of a corpus's file name; the longest match wins.
+LICENCES = {
+    "cmu_dog": NOT_STATED,
+    "commonsense_dialogues": "CC BY-NC 4.0",
+    "dailydialog": "CC BY-NC-SA 4.0",
+    "dialogre_friends": "non-commercial research; transcripts belong to their owners",
+    "dialogrpt_refs": NOT_STATED,
+    "dream": "non-commercial research",
+    "emorynlp_friends": "annotations Apache-2.0; transcripts belong to their owners",
+    "empatheticdialogues": "CC BY-NC 4.0",
+    "esconv": "CC BY-NC 4.0",
+    "friends_transcripts": "transcripts belong to their owners",
+    "image_chat": NOT_STATED,
+    "meld": "annotations GPL-3.0; transcripts belong to their owners",
+    "msc": NOT_STATED,
+    "multiwoz": "MIT",
+    "mutual": NOT_STATED,
+    "opendialkg": "CC BY-NC 4.0",
+    "personachat": NOT_STATED,
+    "sgd": "CC BY-SA 4.0",
+    "star": NOT_STATED,
+    "swda": "CC BY-NC-SA 3.0",
+    "synthetic_personachat": "CC BY 4.0",
+    "taskmaster4": "CC BY 4.0",
+    "topicalchat": "CDLA-Sharing-1.0",
+    "twitter_conv": "texts belong to their authors",
+    "wizard_of_internet": NOT_STATED,
+    "wizard_of_wikipedia": NOT_STATED,
+    "anli": "CC BY-NC 4.0",
+    "breaking_nli": "CC BY-SA 4.0",
+    "rte": NOT_STATED,
+    "sick": "CC BY-NC-SA 3.0",
+}
+
+
+def licence_of(corpus: str) -> str:
+    """The licence of a corpus.
+
+    >>> licence_of("dailydialog_train")
+    'CC BY-NC-SA 4.0'
+    """
+    named = [name for name in LICENCES if corpus.startswith(name)]
+    return LICENCES[max(named, key=len)] if named else UNKNOWN_LICENCE
+
+
+SHORTEST_MATCH = 6
+SPOKEN = ("context", "response", "references", "reference", "turns", "messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A dialogue that was removed, and an utterance that it shares with the evaluation data."""
+
+    dialogue_id: str
+    utterance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decontamination:
+    """What was removed, and out of how many."""
+
+    seen: int
+    removed: tuple[Removal, ...] = field(default=())
+
+    def by_corpus(self) -> dict[str, int]:
+        """How many dialogues each corpus lost."""
+        return dict(Counter(removal.dialogue_id.split("/")[0] for removal in self.removed))
+
+    def summary(self) -> str:
+        """One line for people."""
+        lost = ", ".join(f"{corpus} {count}" for corpus, count in sorted(self.by_corpus().items()))
+        return f"removed {len(self.removed)} of {self.seen} dialogues that overlap with evaluation data" + (
+            f" ({lost})" if lost else ""
+        )
+
+
+def fingerprint(utterance: str) -> str | None:
+    """What two copies of an utterance share whatever their case, spacing and punctuation; None if too short.
+
+    >>> fingerprint("I do n't think so , do you ?") == fingerprint("I don't think so, do you?")
+    True
+    >>> fingerprint("How are you?") is None
+    True
+    """
+    words = [word for word in utterance.split() if any(letter.isalnum() for letter in word)]
+    if len(words) < SHORTEST_MATCH:
+        return None
+    return "".join(letter for letter in utterance.lower() if letter.isalnum())
+
+
+def evaluation_fingerprints(paths: Iterable[str | Path]) -> set[str]:
+    """Fingerprints of every utterance in the files: whatever `score` reads, or dialogues."""
+    prints: set[str] = set()
+    for path in paths:
+        for file, records in read_unchecked(path):
+            found = {mark for said in _said(file, records) if (mark := fingerprint(said))}
+            # Nothing can overlap with such a file, so what it should keep out of training would pass.
+            if not found:
+                raise TurnwiseError(
+                    f"{file}: no utterance of {SHORTEST_MATCH} words or more was found in it; "
+                    "give evaluation data in a form that 'turnwise list formats' names, or dialogues with turns"
+                )
+            prints |= found
+    return prints
+
+
+def _said(file: str, records: Records) -> Iterator[str]:
+    for line, record in records:
+        if not isinstance(record, Mapping):
+            raise TurnwiseError(f"{file}:{line}: {record}")
+        yield from utterances(record)
+
+
+def utterances(item: Mapping[str, Any]) -> list[str]:
+    """Everything that was said in one line of a file, in whichever of the known forms.
+
+    >>> utterances({"context": "Hi!\\nTea?", "response": "Yes.", "references": None})
+    ['Hi!', 'Tea?', 'Hi!\\nTea?', 'Yes.']
+    """
+    context = item.get("context")
+    # One string may hold the whole context, a turn a line.
+    lines = context.split("\n") if isinstance(context, str) else []
+    return lines + [text for field in SPOKEN for text in _texts(item.get(field))]
+
+
+def _texts(value: object) -> list[str]:
+    """The texts in a value: itself, those of a list, or what a turn or message holds."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [*_texts(value.get("text")), *_texts(value.get("content"))]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return []
+
+
+def clean_files(
+    files: Sequence[Path], evaluation: Iterable[str | Path], out: Path
+) -> Iterator[tuple[Path, Decontamination]]:
+    """Copy files of dialogues into a folder without what overlaps with evaluation files; a report for each."""
+    prints = evaluation_fingerprints(evaluation)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        target = out / file.name
+        if target.exists():
+            raise TurnwiseError(f"{target}: exists already; give another folder or remove it")
+        seen, removed = 0, []
+        write = lzma.open if file.suffix == ".xz" else open
+        with atomic(target) as partial, write(partial, "wt", encoding="utf-8") as kept:
+            for number, line in lines_of(file):
+                item = _item(line, f"{file}:{number}")
+                seen += 1
+                shared = next((said for said in utterances(item) if fingerprint(said) in prints), None)
+                if shared is None:
+                    kept.write(line if line.endswith("\n") else line + "\n")
+                else:
+                    corpus = file.name.split(".")[0]
+                    removed.append(Removal(f"{corpus}/{item.get('dialogue_id', number)}", shared))
+        yield target, Decontamination(seen, tuple(removed))
+
+
+def _item(line: str, where: str) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise TurnwiseError(f"{where}: not JSON ({problem}); write one dialogue a line") from None
+    if not isinstance(item, dict) or not any(field in item for field in SPOKEN):
+        raise TurnwiseError(f'{where}: not a dialogue; expected {{"turns": [{{"text": ...}}]}}')
+    return item
+
+
+def decontaminate(dialogues: Sequence[Dialogue], prints: set[str]) -> tuple[list[Dialogue], Decontamination]:
+    """The dialogues that share no utterance of six or more words with the evaluation data, and the rest."""
+    clean: list[Dialogue] = []
+    removed: list[Removal] = []
+    for dialogue in dialogues:
+        shared = next((turn.text for turn in dialogue.turns if fingerprint(turn.text) in prints), None)
+        if shared is None:
+            clean.append(dialogue)
+        else:
+            removed.append(Removal(dialogue.id, shared))
+    return clean, Decontamination(len(dialogues), tuple(removed))

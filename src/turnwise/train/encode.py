@@ -29,7 +29,7 @@ class Sequences:
     segments: list[list[int]]
 
 
-class Encoder(Protocol):
+class EncodePairs(Protocol):
     """Pairs of texts into ids; A, which may be missing, keeps its end and B its beginning."""
 
     pad: int

@@ -2,24 +2,298 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.export.maude import CARD, OWN, WEIGHTS
+from turnwise.models.maude_head import GAIN, Difference
 from turnwise.models.requests import Floats
-from turnwise.train.heads import Fitted, Recipe, fit, seeded
-from turnwise.train.maude_data import Kind, Sampled
-from turnwise.train.maude_draws import Batch, Drawn
-from turnwise.train.maude_network import Maude
-from turnwise.train.maude_options import MODES, SETS, Loss, Options
-from turnwise.train.maude_trunk import Trunk
+from turnwise.models.utterances import Reading
+from turnwise.train.checkpoint import save_model
+from turnwise.train.classifiers import config_of
+from turnwise.train.loop import Fitted, Recipe, fit_epochs, seeded
+from turnwise.train.maude_data import KINDS, SEMANTICS, SYNTAX, DialogueBatch, DrawnDialogues, Kind, Sampled
+from turnwise.train.utterances import Trunk
 
-__all__ = ["MODES", "SETS", "Maude", "Options", "batch_loss", "held_out", "nce", "train"]
+Loss = Literal["mean", "paper"]
+Down = Literal["learned", "pca"]
+# "all" in the papers' tables; corrupted contexts are not among them.
+SETS: Mapping[str, tuple[Kind, ...]] = {"all": SYNTAX + SEMANTICS, "semantics": SEMANTICS, "syntax": SYNTAX}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaudeOptions:
+    """Everything that can be chosen. The defaults are those of the recommended form; `MODES` has the other two.
+
+    `weights` says how much a kind of negative counts beside the others, 1 where nothing is said. `reworded` is how
+    often a positive is replaced by its paraphrase. `standardise` centres and scales the encoder's vectors.
+
+    `recent` are rates at which turns fade: the scorer is also told how alike the response is to the turns so far, once
+    for each rate; 0 is the last turn alone. `in_batch` is how many true responses of other dialogues of the batch
+    are random utterances too, and `contrast` how much it counts to pick the true response out of these, and out of
+    `in_dialogue` responses to other turns of its own dialogue, which are on its topic. `sharpness` gives more of the
+    batch's weight to those that the network takes for true: 0 to all of them alike. `learning` names the parts of the
+    network that learn, such as `down`: all of them if it is empty.
+    """
+
+    negatives: tuple[Kind, ...] = SETS["all"]
+    weights: Mapping[Kind, float] = field(default_factory=dict)
+    loss: Loss = "mean"
+    bidirectional: bool = False
+    difference: Difference = "absolute"
+    down: Down = "learned"
+    down_size: int = 300
+    hidden: int = 300
+    layers: int = 2
+    dense: int = 200
+    dropout: float = 0.2
+    input_dropout: float = 0.0
+    standardise: bool = True
+    frozen: bool = True
+    reworded: float = 0.5
+    fresh: bool = True
+    recent: tuple[float, ...] = ()
+    in_batch: int = 0
+    in_dialogue: int = 0
+    contrast: float = 0.0
+    sharpness: float = 0.0
+    learning: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = [kind for kind in (*self.negatives, *self.weights) if kind not in KINDS]
+        if unknown:
+            raise TurnwiseError(f"unknown negative '{unknown[0]}'; choose from {', '.join(KINDS)}")
+        if not self.negatives:
+            raise TurnwiseError("MAUDE learns by contrast: give at least one kind of negative")
+        if not self.frozen and (self.standardise or self.down == "pca"):
+            raise TurnwiseError("vectors that change cannot be standardised or projected by PCA; set frozen=true")
+        if min((1.0, *self.weights.values())) < 0 or not any(self.weights.get(k, 1.0) for k in self.negatives):
+            raise TurnwiseError("weights of negatives are 0 or more, and one of them is above 0")
+        if any(not 0 <= rate < 1 for rate in self.recent):
+            raise TurnwiseError("recent: turns fade at rates from 0 to below 1")
+        if self.contrast and not self.others:
+            raise TurnwiseError("contrast needs in_batch, and random utterances among the negatives")
+
+    @property
+    def others(self) -> int:
+        """How many responses of the batch each context is held against, if random utterances are to be learnt."""
+        return self.in_batch if "rand_utt" in self.negatives else 0
+
+    def record(self) -> dict[str, Any]:
+        """The options as JSON can hold them."""
+        listed = {name: list(getattr(self, name)) for name in ("negatives", "recent", "learning")}
+        return dataclasses.asdict(self) | listed
+
+
+_AS_PUBLISHED: dict[str, Any] = {"standardise": False, "fresh": False}
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "recommended": {},
+    "released": {**_AS_PUBLISHED, "reworded": 0.0},
+    "paper": {**_AS_PUBLISHED, "bidirectional": True, "difference": "signed", "loss": "paper", "frozen": False},
+}
+
+
+class MaudeNetwork(nn.Module):
+    """Down-projection, LSTM over the turns, their largest states, combination with the response, scorer."""
+
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int, options: MaudeOptions, encoder: nn.Module | None = None, parts: int = 1) -> None:
+        """`parts` is how many vectors, one of each layer that is read, lie side by side in a vector of this width."""
+        super().__init__()
+        # Texts to vectors, where the encoder learns too.
+        self.encoder = encoder
+        size, directions = options.down_size, 1 + options.bidirectional
+        self.options, self.parts = options, parts
+        self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.down = nn.Linear(width, size, bias=False)
+        self.transition = nn.LSTM(
+            size, options.hidden, options.layers, batch_first=True, bidirectional=options.bidirectional
+        )
+        self.mix = nn.Linear(options.hidden * directions, size, bias=False)
+        likenesses = parts * len(options.recent)
+        self.dense = nn.Linear(4 * size + likenesses, options.dense)
+        self.out = nn.Linear(options.dense, 1)
+        self.dropout, self.input_dropout = nn.Dropout(options.dropout), nn.Dropout(options.input_dropout)
+        nn.init.xavier_normal_(self.down.weight)
+        nn.init.xavier_uniform_(self.mix.weight)
+        if likenesses:
+            # Likeness alone tells much, and of any corpus: it starts with a say of its own.
+            self.direct = nn.Linear(likenesses, 1, bias=False)
+            nn.init.constant_(self.direct.weight, 1 / (2 * likenesses))
+
+    def settle(self, vectors: Floats) -> None:
+        """Look at the vectors that will be learnt from: their centre and scale, and for PCA their main directions."""
+        if self.options.standardise:
+            self.centre.copy_(torch.from_numpy(vectors.mean(axis=0)))
+            self.scale.copy_(torch.from_numpy(vectors.std(axis=0).clip(min=1e-3)))
+        if self.options.down == "pca":
+            scaled = (vectors - vectors.mean(axis=0)) / self.scale.numpy()
+            _, main = np.linalg.eigh((scaled.T @ scaled).astype(np.float64))
+            chosen = main[:, ::-1][:, : self.options.down_size].T
+            with torch.no_grad():
+                self.down.weight.copy_(torch.from_numpy(np.ascontiguousarray(chosen, dtype=np.float32)))
+            self.down.weight.requires_grad_(False)
+
+    def resume(self, weights: Mapping[str, Floats]) -> None:
+        """Go on from a head that was saved; it has to be of these sizes, and to read likeness."""
+        if "centre" not in weights:
+            raise TurnwiseError("a head that reads no likeness does not say how its vectors were scaled; train it anew")
+        saved = {name: torch.from_numpy(np.array(value)) for name, value in weights.items() if name != "down.bias"}
+        saved["down.weight"] *= saved["scale"]
+        try:
+            self.load_state_dict(saved, strict=self.encoder is None)
+        except RuntimeError as problem:
+            raise TurnwiseError(f"the head to go on from is of another form ({problem})") from None
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """Vectors in the smaller space, followed by their directions where likeness is asked for."""
+        scaled = (vectors - self.centre) / self.scale
+        projected: Tensor = self.down(self.input_dropout(scaled))
+        if not self.options.recent:
+            return projected
+        return torch.cat([projected, _directions(_cut(scaled, self.parts)).flatten(-2)], dim=-1)
+
+    def contexts(self, turns: Tensor, row: Tensor, length: Tensor) -> Tensor:
+        """The vector of the first `length` turns of each `row`; turns are projected already."""
+        size = self.options.down_size
+        context = self._read(turns[..., :size], row, length)
+        if not self.options.recent:
+            return context
+        return torch.cat([context, self._faded(turns[..., size:], row, length)], dim=-1)
+
+    def _read(self, turns: Tensor, row: Tensor, length: Tensor) -> Tensor:
+        """In one direction all beginnings of a dialogue come out of one pass; in two, each has to be read by itself."""
+        if not self.options.bidirectional:
+            states, _ = self.transition(turns)
+            pooled: Tensor = states.cummax(dim=1).values[row, length - 1]
+            return self.mix(pooled)  # type: ignore[no-any-return]
+        packed = nn.utils.rnn.pack_padded_sequence(turns[row], length.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(
+            self.transition(packed)[0], batch_first=True, padding_value=float("-inf")
+        )
+        return self.mix(states.amax(dim=1))  # type: ignore[no-any-return]
+
+    def _faded(self, directions: Tensor, row: Tensor, length: Tensor) -> Tensor:
+        """The sum of the directions of the turns so far, which fade at each of the rates (examples, rates * width)."""
+        place = torch.arange(directions.shape[1], device=directions.device)
+        ago = place[:, None] - place
+        kept = torch.stack([(ago >= 0) * rate ** ago.clamp(min=0) for rate in self.options.recent])
+        faded = torch.einsum("dts,bsw->btdw", kept.to(directions.dtype), directions)
+        return faded[row, length - 1].flatten(1)
+
+    def score(self, context: Tensor, response: Tensor) -> Tensor:
+        """The logit of each response (examples, responses, size) after its context (examples, size)."""
+        size = self.options.down_size
+        r = response[..., :size]
+        c = context[:, None, :size].expand_as(r)
+        joined = [c, r, (c - r).abs(), c * r] if self.options.difference == "absolute" else [r, c, r * c, r - c]
+        direct: Tensor | float = 0.0
+        if self.options.recent:
+            said = _directions(_cut(context[:, size:], len(self.options.recent), self.parts))
+            alike = torch.einsum("edpw,ekpw->ekdp", said, _cut(response[..., size:], self.parts))
+            joined.append(GAIN * alike.flatten(2))
+            direct = self.direct(joined[-1])[..., 0]
+        hidden = torch.relu(self.dense(torch.cat(joined, dim=-1)))
+        return self.out(self.dropout(hidden))[..., 0] + direct  # type: ignore[no-any-return]
+
+    def forward(self, batch: DialogueBatch) -> tuple[Tensor, Tensor]:
+        """Logits (examples, 1 + negatives), the true response first, and which of them count.
+
+        While it learns, responses of the same batch come last, first those of other dialogues.
+        """
+        vectors = batch.vectors if self.encoder is None else self.encoder(batch.texts)
+        if vectors is None:
+            raise ValueError("the batch holds no vectors, and there is no encoder to make them")
+        said = self.project(vectors)
+        responses = said[batch.responses]
+        context = self.contexts(said[batch.turns], batch.row, batch.length)
+        logits, present = self.score(context, responses), batch.present
+        if batch.other_turns is not None:
+            other = self.contexts(said[batch.other_turns], batch.row, batch.length)
+            elsewhere = self.score(other, responses[:, :1])
+            logits = torch.cat([logits, elsewhere], dim=1)
+            present = torch.cat([present, torch.ones_like(elsewhere, dtype=torch.bool)], dim=1)
+        if self.training and self.options.others:
+            drawn, counts = _in_batch(batch, self.options.others, self.options.in_dialogue)
+            logits = torch.cat([logits, self.score(context, responses[:, 0][drawn])], dim=1)
+            present = torch.cat([present, counts], dim=1)
+        return logits, present
+
+
+def _in_batch(batch: DialogueBatch, others: int, own: int) -> tuple[Tensor, Tensor]:
+    """For each example some examples of other dialogues, then some of its own, and which of them are indeed others."""
+    row, place = batch.row, torch.arange(len(batch.row), device=batch.row.device)[:, None]
+    sizes = torch.bincount(row)
+    first, size = (sizes.cumsum(0) - sizes)[row][:, None], sizes[row][:, None]
+    everywhere = torch.randint(len(row), (len(row), others), device=row.device)
+    inside = first + (torch.rand(len(row), own, device=row.device) * size).long().clamp(max=size - 1)
+    drawn = torch.cat([everywhere, inside], dim=1)
+    right = torch.cat([row[everywhere] != row[:, None], inside != place], dim=1)
+    said = batch.responses[:, 0]
+    return drawn, right & (said[drawn] != said[:, None])
+
+
+def _directions(vectors: Tensor) -> Tensor:
+    return nn.functional.normalize(vectors, dim=-1)
+
+
+def _cut(vectors: Tensor, *counts: int) -> Tensor:
+    """Vectors cut into so many parts."""
+    return vectors.reshape(*vectors.shape[:-1], *counts, -1)
+
+
+def save_head(
+    model: MaudeNetwork, reading: Reading, card: Mapping[str, Any], folder: Path, own: Path | None = None
+) -> None:
+    """Write a trained head as a checkpoint; `own` is the folder of an encoder that learnt with it before."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {
+        "role": reading.role,
+        "layers": ",".join(map(str, reading.layers)),
+        "pooling": reading.pooling,
+        "bidirectional": str(model.options.bidirectional).lower(),
+        "difference": model.options.difference,
+        "recent": ",".join(map(str, model.options.recent)),
+    }
+    if model.encoder is not None:
+        _save_trunk(model.encoder, folder)
+        facts["role"] = OWN
+    if own is not None:
+        for name in ("model.safetensors", "config.json", "tokenizer.json"):
+            shutil.copyfile(own / name, folder / name)
+        facts["role"] = OWN
+    save_file(folded(model), folder / WEIGHTS, metadata=facts)
+    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def folded(model: MaudeNetwork) -> dict[str, Floats]:
+    """The weights by name, with what is done to vectors first made part of the down-projection."""
+    kept = {name: value for name, value in model.state_dict().items() if not name.startswith("encoder.")}
+    tensors = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in kept.items()}
+    centre, scale = tensors.pop("centre"), tensors.pop("scale")
+    down = tensors["down.weight"] / scale
+    kept_too = {"centre": centre, "scale": scale} if model.options.recent else {}
+    return {**tensors, **kept_too, "down.weight": down, "down.bias": -(down @ centre)}
+
+
+def _save_trunk(trunk: Any, folder: Path) -> None:
+    weights = trunk.bert.state_dict()
+    save_model(folder, weights, config_of(trunk.bert, "BertModel"), trunk.folder / "tokenizer.json")
 
 
 def nce(logits: Tensor, counts: Tensor, form: Loss = "mean") -> Tensor:
@@ -40,7 +314,7 @@ def nce(logits: Tensor, counts: Tensor, form: Loss = "mean") -> Tensor:
     return (right * counts[:, 0] + wrong.sum(dim=1)) / (counts[:, 0] + total)
 
 
-def batch_loss(model: Maude, batch: Batch) -> Tensor:
+def batch_loss(model: MaudeNetwork, batch: DialogueBatch) -> Tensor:
     """The mean loss of a batch."""
     logits, present = model(batch)
     options, others = model.options, model.options.others if model.training else 0
@@ -66,10 +340,10 @@ def batch_loss(model: Maude, batch: Batch) -> Tensor:
     return loss + options.contrast * (picked.logsumexp(dim=1) - picked[:, 0]).mean()
 
 
-def train(
+def train_maude(
     training: Sequence[Sampled],
     validation: Sequence[Sampled],
-    options: Options,
+    options: MaudeOptions,
     recipe: Recipe,
     *,
     vectors: Floats | None = None,
@@ -78,7 +352,7 @@ def train(
     parts: int = 1,
     unlike: Mapping[str, Sequence[Sampled]] | None = None,
     start: Mapping[str, Floats] | None = None,
-) -> tuple[Maude, Fitted]:
+) -> tuple[MaudeNetwork, Fitted]:
     """A trained network, over vectors that are given, or with an encoder that learns with it.
 
     A batch of the recipe is that many dialogues, with all their turns. `parts` is how many layers' vectors lie side by
@@ -89,13 +363,13 @@ def train(
         if vectors is None:
             raise TurnwiseError("a frozen encoder learns nothing: give the vectors of all texts")
         width = vectors.shape[1]
-        model = seeded(recipe.seed, lambda: Maude(width, options, parts=parts))
+        model = seeded(recipe.seed, lambda: MaudeNetwork(width, options, parts=parts))
         model.settle(vectors)
     else:
         if encoder is None:
             raise TurnwiseError("frozen=false: give an encoder to train")
         vectors, inside = None, encoder
-        model = seeded(recipe.seed, lambda: Maude(inside.width, options, inside, inside.parts))
+        model = seeded(recipe.seed, lambda: MaudeNetwork(inside.width, options, inside, inside.parts))
         encoder.halves = True
         encoder.prepare(text for one in (*training, *validation) for text in one.texts())
     if start is not None:
@@ -105,12 +379,12 @@ def train(
             weight.requires_grad_(name.split(".")[0] in options.learning)
     table = None if vectors is None else torch.from_numpy(vectors).to(recipe.device)
     drawn: dict[str, Any] = {"fresh": options.fresh, "seed": recipe.seed, "device": recipe.device}
-    fitted = fit(
+    fitted = fit_epochs(
         model,
         batch_loss,
-        Drawn(training, table, index, negatives=options.negatives, reworded=options.reworded, **drawn),
+        DrawnDialogues(training, table, index, negatives=options.negatives, reworded=options.reworded, **drawn),
         # Validation asks what the tables ask: as it was said.
-        Drawn(validation, table, index, negatives=options.negatives, reworded=0.0, **drawn),
+        DrawnDialogues(validation, table, index, negatives=options.negatives, reworded=0.0, **drawn),
         recipe,
     )
     found: dict[str, Any] = held_out(model, validation, table, index, recipe)
@@ -121,7 +395,11 @@ def train(
 
 @torch.no_grad()
 def held_out(
-    model: Maude, dialogues: Sequence[Sampled], table: Tensor | None, index: Mapping[str, int] | None, recipe: Recipe
+    model: MaudeNetwork,
+    dialogues: Sequence[Sampled],
+    table: Tensor | None,
+    index: Mapping[str, int] | None,
+    recipe: Recipe,
 ) -> dict[str, dict[str, float]]:
     """For each kind of response how far its mean score lies below the true ones', and how often it does."""
     found: dict[str, dict[str, float]] = {}
@@ -131,7 +409,7 @@ def held_out(
     for negatives, reworded in asked:
         rng = np.random.default_rng(11)
         total, wins, count = torch.zeros(3, 1 + len(negatives), dtype=torch.float64, device=recipe.device)
-        examples = Drawn(dialogues, table, index, negatives=negatives, reworded=reworded, device=recipe.device)
+        examples = DrawnDialogues(dialogues, table, index, negatives=negatives, reworded=reworded, device=recipe.device)
         for start in range(0, len(examples), recipe.batch):
             logits, present = model(examples.batch(np.arange(start, min(start + recipe.batch, len(examples))), rng))
             there, chance = present.double(), logits.sigmoid().double()

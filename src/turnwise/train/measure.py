@@ -28,8 +28,7 @@ from turnwise.stats.arrays import FloatArray, cluster_codes, sum_by_cluster
 from turnwise.stats.bootstrap import RESAMPLES, bootstrap, percentile_interval
 from turnwise.stats.correlation import partial_correlation, spearman, spearman_of_weights
 from turnwise.train.dialogues import read
-from turnwise.train.tasks import NO_EMOTION
-from turnwise.train.validation import best_threshold, macro_f1
+from turnwise.train.tasks import NO_EMOTION, best_threshold, macro_f1
 
 Ask = Callable[[Iterable[Request]], Mapping[Request, Any]]
 # By (corpus, quality, metric); a rerun by others names no quality.
@@ -44,7 +43,7 @@ DEAREST = 0.01
 
 
 @dataclass(frozen=True)
-class Form:
+class ScoreForm:
     """One way to turn a model's answers about an example into a score."""
 
     role: str
@@ -58,7 +57,7 @@ class Form:
 class Measure:
     """One correlation to find: a form's scores with the ratings of a quality, and what it should reach."""
 
-    form: Form
+    form: ScoreForm
     corpus: str
     quality: str
     bar: float | None = None
@@ -96,26 +95,26 @@ def _after_query(example: Example) -> list[Request]:
     return [about.coherence(example.context[-1], example.response)]
 
 
-NUP = Form("nup", "probability", lambda e: [about.next_utterance(e.context, e.response)], _yes)
-NUP_FACT = Form(
+NUP = ScoreForm("nup", "probability", lambda e: [about.next_utterance(e.context, e.response)], _yes)
+NUP_FACT = ScoreForm(
     "nup", "probability, facts given", lambda e: [about.next_utterance(e.context, e.response, _facts(e))], _yes
 )
-DRF = Form("dr-f", "probability, all facts", lambda e: [about.about_fact(_facts(e), e.response)], _yes)
-DRF_BEST = Form(
+DRF = ScoreForm("dr-f", "probability, all facts", lambda e: [about.about_fact(_facts(e), e.response)], _yes)
+DRF_BEST = ScoreForm(
     "dr-f", "probability, best fact", lambda e: [about.about_fact(f, e.response) for f in e.facts],
     lambda answers: max(map(about.yes, answers), default=None),
 )  # fmt: skip
-VUP = Form("vup", "probability", lambda e: [about.valid_utterance(e.response)], _yes)
-MLM_SUM = Form("masked-lm", "sum", lambda e: [about.likelihood(e.response)], _total, against_length=True)
-COHERENCE_SUM = Form("causal-lm", "sum (released)", _after_query, _total, against_length=True)
-COHERENCE_MEAN = Form("causal-lm", "mean", _after_query, _mean, against_length=True)
-FLUENCY_SUM = Form("causal-lm", "sum", lambda e: [about.fluency(e.response)], _total, against_length=True)
+VUP = ScoreForm("vup", "probability", lambda e: [about.valid_utterance(e.response)], _yes)
+MLM_SUM = ScoreForm("masked-lm", "sum", lambda e: [about.likelihood(e.response)], _total, against_length=True)
+COHERENCE_SUM = ScoreForm("causal-lm", "sum (released)", _after_query, _total, against_length=True)
+COHERENCE_MEAN = ScoreForm("causal-lm", "mean", _after_query, _mean, against_length=True)
+FLUENCY_SUM = ScoreForm("causal-lm", "sum", lambda e: [about.fluency(e.response)], _total, against_length=True)
 FLUENCY_MEAN = replace(FLUENCY_SUM, name="mean", score=_mean)
-FLUENCY_RELEASED = Form(
+FLUENCY_RELEASED = ScoreForm(
     "causal-lm", "mean from the second token (released)", lambda e: [about.fluency(e.response, begin=False)], _mean,
     against_length=True,
 )  # fmt: skip
-NLI = Form("nli", "1 - p(contradiction), last pair", _last_pair, _consistent)
+NLI = ScoreForm("nli", "1 - p(contradiction), last pair", _last_pair, _consistent)
 
 USR = {"usr_topicalchat": "Topical-Chat", "usr_personachat": "PersonaChat"}
 # Rerun by others on the same files: published/dialevalmetrics_results.csv.
@@ -205,7 +204,7 @@ def _table(path: Path) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Finding:
     """What was found. `draws` are the bootstrap's values, on the same resamples for every pack."""
 
     role: str
@@ -229,13 +228,13 @@ class Figure:
         """Whether the bar is reached; None without a bar."""
         return None if self.bar is None else self.value is not None and self.value >= self.bar
 
-    def with_interval(self) -> Figure:
+    def with_interval(self) -> Finding:
         """Return the figure with the 95 % interval of its draws."""
         interval = percentile_interval(self.draws, 0.95)
         return replace(self, low=interval.low, high=interval.high) if interval else self
 
 
-def correlate(measure: Measure, data: Path, ask: Ask, known: Published, seed: int) -> Figure:
+def correlate(measure: Measure, data: Path, ask: Ask, known: Published, seed: int) -> Finding:
     """Measure one correlation, with the interval of a bootstrap over contexts."""
     form, rows = measure.form, rated(data, measure.corpus, measure.quality)
     requests = [form.ask(example) for example, _ in rows]
@@ -245,7 +244,7 @@ def correlate(measure: Measure, data: Path, ask: Ask, known: Published, seed: in
     x, y = (np.array([row[i] for row in kept], dtype=np.float64) for i in (2, 1))
     clusters = [cluster_key(e) for e, _, _ in kept]
     draws = bootstrap(spearman_of_weights(x, y), clusters, len(kept), RESAMPLES, seed)
-    figure = Figure(
+    figure = Finding(
         form.role, measure.corpus, measure.quality, form.name, spearman(x, y).value, len(kept),
         bar=measure.bar, quick=measure.quick, draws=draws,
         papers={key[2] if key[1] else f"{key[2]} (rerun)": known[key] for key in measure.papers if key in known},
@@ -257,7 +256,7 @@ def correlate(measure: Measure, data: Path, ask: Ask, known: Published, seed: in
     return figure.with_interval()
 
 
-def mean_of(figures: Sequence[Figure]) -> Figure:
+def mean_of(figures: Sequence[Finding]) -> Finding:
     """Return the mean of several correlations; corpora are resampled independently of each other."""
     values = [figure.value for figure in figures]
     mean = None if None in values else float(np.mean(np.array(values, dtype=np.float64)))
@@ -265,10 +264,10 @@ def mean_of(figures: Sequence[Figure]) -> Figure:
     count = sum(figure.n for figure in figures)
     drawn = np.mean([figure.draws for figure in figures], axis=0)
     name = f"mean of {len(figures)} corpora"
-    return Figure("nup", name, "", NUP.name, mean, count, bar=NUP_MEAN, quick=quick, draws=drawn).with_interval()
+    return Finding("nup", name, "", NUP.name, mean, count, bar=NUP_MEAN, quick=quick, draws=drawn).with_interval()
 
 
-def emotion(data: Path, ask: Ask) -> Figure:
+def emotion(data: Path, ask: Ask) -> Finding:
     """Measure the macro-F1 of emotion against none on DailyDialog's test split, cut at the validation split's best."""
     truths, chances, dialogues = {}, {}, {}
     for name, path in (("valid", "train/dailydialog_valid"), ("test", "test/dailydialog_test")):
@@ -293,14 +292,14 @@ def emotion(data: Path, ask: Ask) -> Figure:
         mean: FloatArray = none / (2 * none + false + missed) + hit / (2 * hit + false + missed)
         return mean
 
-    return Figure(
+    return Finding(
         "emotion", "dailydialog_test", "emotion or none", f"probability, cut at {cut}",
         macro_f1(truth, guess, 2), len(truth), bar=EMOTION_BAR, statistic="macro-F1",
         draws=bootstrap(resampled, None, count, RESAMPLES, seed=0),
     ).with_interval()  # fmt: skip
 
 
-def measure_roles(pack: Pack, data: Path, roles: Sequence[str], cache: Cache | None = None) -> list[Figure]:
+def measure_roles(pack: Pack, data: Path, roles: Sequence[str], cache: Cache | None = None) -> list[Finding]:
     """Measure every figure of these roles of a pack."""
 
     def ask(requests: Iterable[Request]) -> Mapping[Request, Any]:
@@ -356,7 +355,7 @@ def measure_pack(
     return {**about_pack, "not_measured": missing, "figures": rows}
 
 
-def cost(figure: Figure, full: Figure) -> dict[str, Any]:
+def cost(figure: Finding, full: Finding) -> dict[str, Any]:
     """Return what a figure lost against the same figure in full precision, and the interval of that loss."""
     if figure.value is None or full.value is None:
         return {"cost": None, "low": None, "high": None, "met": None}
@@ -366,7 +365,7 @@ def cost(figure: Figure, full: Figure) -> dict[str, Any]:
     return {"full": full.value, "cost": lost, "low": low, "high": high, "met": lost <= DEAREST if figure.bar else None}
 
 
-def _record(pack: Pack, figures: Sequence[Figure]) -> None:
+def _record(pack: Pack, figures: Sequence[Finding]) -> None:
     """Write what was measured on the cards in the pack's manifest; no file of a model is touched."""
     path = pack.folder / MANIFEST
     manifest = json.loads(path.read_text(encoding="utf-8"))

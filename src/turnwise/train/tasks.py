@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
@@ -21,12 +23,12 @@ from turnwise.text.inputs import context_text, restyled
 from turnwise.train import contradictions
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
-from turnwise.train.negatives import Negatives
-from turnwise.train.replies import Reply, read_replies
-from turnwise.train.sampling import Places
+from turnwise.train.generated import ModelReply, read_replies
+from turnwise.train.sampling import Mix, Negatives, Places, WrongKind
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
 
 NO_EMOTION = frozenset({"no_emotion", "none", "neutral"})
 # The label of an example that only a teacher can judge: no loss is taken from it.
@@ -59,7 +61,7 @@ class Task(Protocol):
         """One example."""
 
 
-class NextUtterance:
+class NextUtteranceTask:
     """Is this what came next? True responses against wrong ones, the fact in front half of the time."""
 
     name = "nup"
@@ -83,7 +85,7 @@ class NextUtterance:
             response, kind = self.negatives.draw(dialogue, turn, self._config.mix, rng)
         return self.example(dialogue, turn, response, label, kind, rng)
 
-    def _unjudged(self, reply: Reply, rng: Random) -> Labelled:
+    def _unjudged(self, reply: ModelReply, rng: Random) -> Labelled:
         *turns, response = restyled([*reply.context, reply.response], rng, self._config.restyle)
         return Labelled(context_text(turns), response, UNKNOWN, "written by a model")
 
@@ -101,7 +103,7 @@ class NextUtterance:
         return Labelled(context, response, label, f"{dialogue.corpus}:{kind}")
 
 
-class FactResponse:
+class FactTask:
     """Is this response about this fact? Wrong ones come from elsewhere, or answer without using the fact."""
 
     name = "dr-f"
@@ -138,7 +140,7 @@ class FactResponse:
         return Labelled(context_text([], fact), response, label, f"{dialogue.corpus}:{kind}")
 
 
-class ValidUtterance:
+class ValidityTask:
     """Is this something a person would say, or has somebody broken it?"""
 
     name = "vup"
@@ -168,7 +170,7 @@ def _pieces(tokenizer: Tokenizer, text: str) -> Sequence[str]:
     return pieces
 
 
-class Inference:
+class InferenceTask:
     """Does an utterance contradict an earlier one? Labelled pairs from files, and pairs made from dialogues."""
 
     name = "nli"
@@ -176,7 +178,7 @@ class Inference:
 
     def __init__(self, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled]) -> None:
         self._rows = {label: [r for r in rows if r.label == label] for label in range(len(self.labels))}
-        self._made = contradictions.Pairs(dialogues)
+        self._made = contradictions.InferencePairs(dialogues)
         self._replies = [reply for reply in read_replies(config.replies) if reply.earlier]
         self._config = config
 
@@ -194,7 +196,7 @@ class Inference:
         return Labelled(pair.premise, pair.hypothesis, self.labels.index(pair.label), pair.source)
 
 
-class Emotion:
+class EmotionTask:
     """Does an utterance carry an emotion? With the turns before it, or alone."""
 
     name = "emotion"
@@ -268,11 +270,95 @@ def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:
 def build(name: str, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled] = ()) -> Task:
     """The task of one objective over these dialogues."""
     if name == "vup":
-        return ValidUtterance(dialogues, config)
+        return ValidityTask(dialogues, config)
     if name == "nli":
-        return Inference(dialogues, config, rows)
+        return InferenceTask(dialogues, config, rows)
     if name == "emotion":
         labelled = [dialogue for dialogue in dialogues if dialogue.corpus.startswith(config.emotions_from)]
-        return Emotion(labelled, config)
+        return EmotionTask(labelled, config)
     tfidf = TfIdf(turn.text for dialogue in dialogues for turn in dialogue.turns)
-    return (NextUtterance if name == "nup" else FactResponse)(dialogues, config, tfidf)
+    return (NextUtteranceTask if name == "nup" else FactTask)(dialogues, config, tfidf)
+
+
+Ask = Callable[[Sequence[Labelled]], npt.NDArray[np.floating]]
+RANKED_AGAINST: Mapping[WrongKind, int] = {"random": 2, "corpus": 3, "similar": 3, "dialogue": 1, "corrupted": 1}
+
+
+def f1(truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_]) -> float:
+    """F1 of one class.
+
+    >>> f1(np.array([True, True, False]), np.array([True, False, False]))
+    0.6666666666666666
+    """
+    hits = int((truth & guess).sum())
+    total = int(truth.sum() + guess.sum())
+    return 2 * hits / total if total else 0.0
+
+
+def macro_f1(truth: npt.NDArray[np.integer], guess: npt.NDArray[np.integer], labels: int) -> float:
+    """Mean F1 over the labels."""
+    return float(np.mean([f1(truth == label, guess == label) for label in range(labels)]))
+
+
+def best_threshold(truth: npt.NDArray[np.integer], chance: npt.NDArray[np.floating]) -> tuple[float, float]:
+    """The cut of a probability at which the macro-F1 of two labels is largest, and that F1."""
+    cuts = [round(0.02 * step, 2) for step in range(1, 50)]
+    scores = [macro_f1(truth, (chance >= cut).astype(np.int64), 2) for cut in cuts]
+    best = int(np.argmax(scores))
+    return cuts[best], scores[best]
+
+
+def accuracy(task: Task, ask: Ask, count: int, seed: int) -> dict[str, object]:
+    """Accuracy, macro-F1 and accuracy by source on freshly drawn held-out examples."""
+    rng = Random(f"held out:{seed}")
+    rows = [task.draw(rng) for _ in range(count)]
+    chances = ask(rows)
+    truth, guess = np.array([row.label for row in rows]), chances.argmax(axis=1)
+    by_source: dict[str, list[bool]] = defaultdict(list)
+    for row, right in zip(rows, truth == guess, strict=True):
+        by_source[row.source.split(":")[-1]].append(bool(right))
+    result: dict[str, object] = {
+        "examples": count,
+        "accuracy": round(float((truth == guess).mean()), 4),
+        "macro_f1": round(macro_f1(truth, guess, len(task.labels)), 4),
+        "by_source": {name: [len(r), round(sum(r) / len(r), 4)] for name, r in sorted(by_source.items())},
+    }
+    if len(task.labels) == 2:
+        cut, score = best_threshold(truth, chances[:, 1])
+        result |= {"threshold": cut, "macro_f1_at_threshold": round(score, 4)}
+    return result
+
+
+def ranking(task: NextUtteranceTask, ask: Ask, count: int, seed: int) -> dict[str, object]:
+    """How the true response fares against ten wrong ones to the same context, by corpus and by kind."""
+    rng = Random(f"ranking:{seed}")
+    kinds = [kind for kind, times in RANKED_AGAINST.items() for _ in range(times)]
+    rows: list[Labelled] = []
+    for number in range(count):
+        within = task.places.places[number % len(task.places.places)]
+        dialogue, turn = within[rng.randrange(len(within))]
+        # One seed for a whole list keeps context, fact and style the same for every response in it.
+        style = rng.random()
+        truth = dialogue.turns[turn].text
+        rows.append(task.example(dialogue, turn, truth, 1, dialogue.corpus, Random(style)))
+        for kind in kinds:
+            only = Mix(**{name: float(name == kind) for name in RANKED_AGAINST})
+            wrong, drawn = task.negatives.draw(dialogue, turn, only, rng)
+            rows.append(task.example(dialogue, turn, wrong, 0, drawn, Random(style)))
+    chances = ask(rows)[:, 1].reshape(count, len(kinds) + 1)
+    wins = chances[:, :1] > chances[:, 1:]
+    by_corpus: dict[str, list[float]] = defaultdict(list)
+    by_kind: dict[str, list[bool]] = defaultdict(list)
+    for number in range(count):
+        start = number * (len(kinds) + 1)
+        by_corpus[rows[start].source.split(":")[0]].append(float(wins[number].mean()))
+        for place in range(len(kinds)):
+            by_kind[rows[start + 1 + place].source.split(":")[-1]].append(bool(wins[number, place]))
+    return {
+        "contexts": count,
+        "pairwise": round(float(wins.mean()), 4),
+        "first_of_eleven": round(float(wins.all(axis=1).mean()), 4),
+        "across_contexts": round(float(np.mean(chances[:, :1, None] > chances[:, 1:].reshape(1, 1, -1))), 4),
+        "by_kind": {name: round(float(np.mean(w)), 4) for name, w in sorted(by_kind.items())},
+        "by_corpus": {name: round(float(np.mean(w)), 4) for name, w in sorted(by_corpus.items())},
+    }

@@ -19,14 +19,12 @@ import torch
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json
-from turnwise.train import bert, causal, checkpoint, contrast, network, tasks, validation
+from turnwise.train import causal, checkpoint, classifiers, tasks
+from turnwise.train.classifiers import Teachers
 from turnwise.train.config import Config
-from turnwise.train.decontaminate import decontaminate, evaluation_fingerprints
-from turnwise.train.dialogues import Dialogue, read, split
-from turnwise.train.licences import licence_of
+from turnwise.train.dialogues import Dialogue, decontaminate, evaluation_fingerprints, licence_of, read, split
 from turnwise.train.loop import beside, fit
 from turnwise.train.sampling import TooLittleError
-from turnwise.train.teachers import Teachers
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +95,7 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     learnt = _tasks(config, kept, used_rows, "give files that have them")
     # Made before anything is trained, so that nothing is trained in vain.
     asked = _tasks(dataclasses.replace(config, replies=None), held, held_rows, MORE)
-    model = network.classifier(
+    model = classifiers.classifier(
         config.base,
         {task.name: task.labels for task in learnt},
         config.dropout,
@@ -106,8 +104,8 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     )
     teachers = Teachers(config.teacher, config) if config.teacher else None
     if config.compile:
-        network.compile_layers(model.trunk)
-    happened = fit(model, bert.Classification(learnt, config, teachers), config)
+        classifiers.compile_layers(model.trunk)
+    happened = fit(model, classifiers.Classification(learnt, config, teachers), config)
     _save_classifier(config, model, {task.name: {"labels": list(task.labels)} for task in learnt})
     results = {}
     for task in asked:
@@ -134,20 +132,20 @@ def _held_out(row: tasks.Labelled, config: Config) -> bool:
     return Random(f"{config.seed}:{row.first}").random() < max(config.held_out, 0.1)
 
 
-def _validate(task: tasks.Task, model: network.Classifier, config: Config) -> dict[str, Any]:
-    encode = bert.pairs_of(config.base, config)
+def _validate(task: tasks.Task, model: classifiers.TrunkClassifier, config: Config) -> dict[str, Any]:
+    encode = classifiers.pairs_of(config.base, config)
 
     def ask(rows: Sequence[tasks.Labelled]) -> npt.NDArray[np.floating]:
-        return bert.probabilities(model, rows, encode, task.name).numpy()
+        return classifiers.probabilities(model, rows, encode, task.name).numpy()
 
-    result: dict[str, Any] = validation.accuracy(task, ask, config.validate, config.seed)
-    if isinstance(task, tasks.NextUtterance):
-        result["ranking"] = validation.ranking(task, ask, max(1, config.validate // 2), config.seed)
+    result: dict[str, Any] = tasks.accuracy(task, ask, config.validate, config.seed)
+    if isinstance(task, tasks.NextUtteranceTask):
+        result["ranking"] = tasks.ranking(task, ask, max(1, config.validate // 2), config.seed)
     return result
 
 
-def _save_classifier(config: Config, model: network.Classifier, heads: dict[str, Any]) -> None:
-    trunk_config = network.config_of(model.trunk, type(model.trunk).__name__)
+def _save_classifier(config: Config, model: classifiers.TrunkClassifier, heads: dict[str, Any]) -> None:
+    trunk_config = classifiers.config_of(model.trunk, type(model.trunk).__name__)
     checkpoint.save_model(config.out, model.trunk.state_dict(), trunk_config, config.base / "tokenizer.json")
     layout = {
         "pooling": "max of the second text" if model.causal else "max",
@@ -161,18 +159,18 @@ def _save_classifier(config: Config, model: network.Classifier, heads: dict[str,
 
 
 def _masked_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> dict[str, Any]:
-    model = network.masked_lm(config.base, config.freeze_words)
-    happened = fit(model, bert.Masking(kept, config), config)
+    model = classifiers.masked_lm(config.base, config.freeze_words)
+    happened = fit(model, classifiers.Masking(kept, config), config)
     weights = {k: v for k, v in model.model.state_dict().items() if k != "cls.predictions.decoder.weight"}
-    described = network.config_of(model.model, "BertForMaskedLM")
+    described = classifiers.config_of(model.model, "BertForMaskedLM")
     checkpoint.save_model(config.out, weights, described, config.base / "tokenizer.json")
     return {"training": happened, "held_out": _masked_loss(config, model, held)}
 
 
 @torch.no_grad()
-def _masked_loss(config: Config, model: network.MaskedLanguageModel, held: Sequence[Dialogue]) -> dict[str, Any]:
+def _masked_loss(config: Config, model: classifiers.MaskedLanguageModel, held: Sequence[Dialogue]) -> dict[str, Any]:
     """Mean loss at masked positions of held-out text."""
-    objective = bert.Masking(held, config)
+    objective = classifiers.Masking(held, config)
     device = next(model.parameters()).device
     losses = [
         float(objective.loss(model, {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in c.items()}))
@@ -197,9 +195,9 @@ def _causal_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
         teacher.train(False).to(device)
     if config.compile:
         for some in (model, teacher) if teacher else (model,):
-            network.compile_layers(some.model)
-    fluent = causal.Continuation(kept, config, teacher)
-    objective = contrast.Contrast(fluent, kept, config) if config.contrast else fluent
+            classifiers.compile_layers(some.model)
+    fluent = causal.NextTokens(kept, config, teacher)
+    objective = causal.Contrast(fluent, kept, config) if config.contrast else fluent
     happened = fit(model, objective, config)
     return _finish_causal(config, model, happened, held)
 
@@ -210,7 +208,7 @@ def _finish_causal(config: Config, model: Any, happened: dict[str, Any], held: S
     weights = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
     described = {**model.config.to_dict(), "architectures": ["LlamaForCausalLM"], "dtype": "float16"}
     checkpoint.save_model(config.out, weights, described, config.base / "tokenizer.json")
-    objective = causal.Continuation(held, config)
+    objective = causal.NextTokens(held, config)
     rng = Random(config.seed)
     texts = {
         corpus: ["\n".join(t.text for t in d.turns[:12]) for d in held if d.corpus == corpus][: config.validate // 10]
@@ -222,5 +220,5 @@ def _finish_causal(config: Config, model: Any, happened: dict[str, Any], held: S
         corpus: round(objective.perplexity(model, some), 3) for corpus, some in texts.items() if len(some) > 4
     }
     held_out = {"perplexity": round(objective.perplexity(model, everything[: config.validate]), 3)}
-    apart = contrast.told_apart(model, objective, held, config)
+    apart = causal.told_apart(model, objective, held, config)
     return {"training": happened, "held_out": held_out | {"perplexity_by_corpus": perplexities, "ranking": apart}}

@@ -1,7 +1,7 @@
 """MAUDE's head in a pack: small weights, read by numpy; matrices are whole numbers with a scale for each row.
 
 It comes from a checkpoint, a folder with `maude.safetensors` and `card.json`, and with a trunk of its own if that
-learnt too (`turnwise.train.maude_checkpoint` writes them).
+learnt too (`turnwise.train.maude` writes them).
 """
 
 from __future__ import annotations
