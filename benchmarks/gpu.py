@@ -30,8 +30,8 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.score import judge_examples
 from turnwise.engine.session import relaxed_gc
 from turnwise.metrics.registry import load_metric
-from turnwise.models.checkpoints import HEADS, CheckpointModels
 from turnwise.models.kinds import ModelSource, Row
+from turnwise.models.sources import HEADS, CheckpointModels
 
 SIZES = {"mini": Shape(), "base": Shape(768, 12, 12, 3072, 768, 12, 12, 12, 3072), "tiny": TINY}
 METRICS = ("usr-mlm", "usr-dr-c", "usr", "maude", "coherence")

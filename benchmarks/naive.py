@@ -17,10 +17,10 @@ import torch
 
 from turnwise.dialogue import Example
 from turnwise.metrics.registry import load_metric
-from turnwise.models.checkpoints import CheckpointModels
 from turnwise.models.kinds import Row
 from turnwise.models.maude import State
 from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, Request, TokenScores
+from turnwise.models.sources import CheckpointModels
 from turnwise.models.torch_networks import pool
 
 # The fixed length of a pair in USR's release.

@@ -121,9 +121,10 @@ class Registry(Generic[T]):
         self._load_plugins()
         return list(self._items)
 
-    def items(self) -> Iterator[tuple[str, T]]:
-        """Yield every name with its thing; one that cannot be loaded is left out."""
-        for name in self.names():
+    def items(self, *, own: bool = False) -> Iterator[tuple[str, T]]:
+        """Yield every name with its thing, or turnwise's `own` only; one that cannot be loaded is left out."""
+        self._load_own()
+        for name in [name for name, item in self._items.items() if item.built_in] if own else self.names():
             try:
                 yield name, self._resolve(name)
             except (Exception, SystemExit) as problem:

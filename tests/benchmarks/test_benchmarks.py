@@ -61,9 +61,9 @@ def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> Non
     from benchmarks.sides import packs
     from benchmarks.trained import write
 
-    from turnwise.models.checkpoints import CheckpointModels
     from turnwise.models.pack import Pack
     from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood
+    from turnwise.models.sources import CheckpointModels
 
     pack = Pack(packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"].folder)
     plain = CheckpointModels(write(pack, tmp_path / "trained"), "cpu")

@@ -131,7 +131,7 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_byte_level_models_read_a_text_as_if_a_space_stood_before_it(roberta: dict[str, Path]) -> None:
-    from turnwise.models.transformers_backend import open_transformers
+    from turnwise.models.sources import open_transformers
 
     class Source(ModelSource):
         roles = ("encoder",)

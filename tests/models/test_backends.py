@@ -16,7 +16,7 @@ from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikeli
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.models.transformers_backend import open_transformers  # noqa: E402
+from turnwise.models.sources import open_transformers  # noqa: E402
 
 CONTEXTS = ["do you like music?", "hello, how are you?", "I hate dogs. " * 12]
 RESPONSES = ["yes, very much!", "I play the piano", "no."]

@@ -16,10 +16,9 @@ from tests.models.conftest import bert_tokenizer, byte_tokenizer
 from turnwise.analyses.evaluate import evaluate
 from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
-from turnwise.models.checkpoints import CheckpointModels, holds_checkpoints
 from turnwise.models.pack import load_models
-from turnwise.models.paper import PaperModels
 from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request
+from turnwise.models.sources import CheckpointModels, PaperModels, holds_checkpoints
 
 
 def test_checkpoints_answer_as_their_pack_does(checkpoints: dict[str, Path], full_pack: Path) -> None:
@@ -109,5 +108,5 @@ def test_models_that_transformers_saved_answer_for_their_roles(checkpoints: dict
         models.model("vup")
     with pytest.raises(TurnwiseError, match=r"no checkpoint .*tagger \(BertForTokenClassification\)"):
         load_models(tmp_path / "tagger", "cpu")
-    with pytest.raises(TurnwiseError, match=r"one of checkpoints or of transformers models, or one of: .*paper"):
+    with pytest.raises(TurnwiseError, match=r"nowhere' is not known.*with checkpoints, or 'paper'"):
         load_models(tmp_path / "nowhere", "cpu")

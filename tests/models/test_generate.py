@@ -127,7 +127,7 @@ def test_a_long_text_loses_its_beginning(model) -> None:
 
 def test_both_backends_write_the_same(checkpoints: dict[str, Path], model) -> None:
     pytest.importorskip("torch")
-    from turnwise.models.transformers_backend import open_transformers
+    from turnwise.models.sources import open_transformers
 
     other = Writer(open_transformers("causal-lm", str(checkpoints["causal-lm"]), device="cpu"))
     ours, theirs = Writer(model).beams(PROMPT, 4, most=8), other.beams(PROMPT, 4, most=8)

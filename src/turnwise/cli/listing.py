@@ -53,7 +53,7 @@ def metric_list(form: str, models: str | None = None) -> None:
 def model_list(form: str, models: str | None = None) -> None:
     """Every role of the models that were asked about, or of the bundled packs and the papers' own models."""
     from turnwise.models.pack import Pack, installed_packs, load_models
-    from turnwise.models.paper import PAPER, PaperModels
+    from turnwise.models.sources import PAPER, PaperModels
 
     sources = [Pack(folder) for folder in installed_packs().values()] if models is None else [load_models(models)]
     rows = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
-from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.kinds import Model, ModelSource, Row, kind_of
 from turnwise.models.requests import Answer, Request
 
 # Part of every key: raise it when answers change their meaning, and old cache entries are simply not found.
@@ -80,7 +80,7 @@ def _cached(wanted: Mapping[str, dict[Request, bytes]], source: ModelSource, cac
     for role, keys in wanted.items():
         fingerprint = source.fingerprint(role)
         keys.update({request: request_key(fingerprint, request) for request in keys})
-        found = cache.get(keys.values())
+        found = cache.get(keys.values(), kind_of(next(iter(keys))).decode_answer)
         answers |= {request: found[key] for request, key in keys.items() if key in found}
     return answers
 
@@ -100,7 +100,8 @@ def _run_model(
         for number in done:
             answers[requests[number]] = model.answer(requests[number], rows_of.pop(number), results.pop(number))
         if done and cache is not None:
-            cache.put({wanted[requests[number]]: answers[requests[number]] for number in done})
+            kept = {wanted[requests[number]]: answers[requests[number]] for number in done}
+            cache.put(kept, kind_of(requests[done[0]]).encode_answer)
         if done and progress is not None:
             progress(len(done))
 

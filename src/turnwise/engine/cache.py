@@ -9,16 +9,17 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.requests import Answer, Pieces, TokenScores
+from turnwise.models.requests import Facts, decode_answer, encode_answer
 
 FILE = "answers.sqlite"
 DEFAULT_LIMIT = 2 * 1024**3
@@ -28,6 +29,8 @@ PATIENCE = 60.0
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
+Encode = Callable[[Any], tuple[Facts, npt.NDArray[Any]]]
+Decode = Callable[[Facts, npt.NDArray[Any]], Any]
 
 
 class Cache:
@@ -104,7 +107,7 @@ class Cache:
                     raise TurnwiseError(f"cache {self.path}: {said}") from None
                 self._start_again()
 
-    def get(self, keys: Iterable[bytes]) -> dict[bytes, Answer]:
+    def get(self, keys: Iterable[bytes], decode: Decode = decode_answer) -> dict[bytes, Any]:
         """The answers that are there. A damaged one counts as absent and will be computed again."""
         asked, found = list(keys), {}
         with self._mended():
@@ -113,13 +116,13 @@ class Cache:
                 marks = ",".join("?" * len(part))
                 rows = self._database.execute(f"SELECT key, value FROM answers WHERE key IN ({marks})", part)  # noqa: S608
                 for key, value in rows:
-                    if (answer := unpack_answer(value)) is not None:
+                    if (answer := unpack_answer(value, decode)) is not None:
                         found[bytes(key)] = answer
         return found
 
-    def put(self, answers: Mapping[bytes, Answer]) -> None:
+    def put(self, answers: Mapping[bytes, Any], encode: Encode = encode_answer) -> None:
         """Keep answers, all or none of them."""
-        rows = [(key, pack_answer(answer)) for key, answer in answers.items()]
+        rows = [(key, pack_answer(answer, encode)) for key, answer in answers.items()]
         with self._mended():
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -175,40 +178,22 @@ def open_cache(where: str | Path | None) -> Cache | None:
         return None
 
 
-def pack_answer(answer: Answer) -> bytes:
-    """An answer as bytes: checksum, header, numbers. Numbers come back exactly as they were."""
-    head: dict[str, Any]
-    if isinstance(answer, TokenScores):
-        numbers = np.array(answer.log_probs, dtype="<f8")
-        head = {"kind": "tokens", "names": answer.tokens}
-    elif isinstance(answer, Pieces):
-        numbers = np.ascontiguousarray(answer.vectors)
-        head = {"kind": "pieces", "names": answer.tokens, "added": answer.added}
-    elif isinstance(answer, Mapping):
-        numbers = np.array(list(answer.values()), dtype="<f8")
-        head = {"kind": "labels", "names": list(answer)}
-    else:
-        numbers = np.ascontiguousarray(answer)
-        head = {"kind": "array"}
-    head |= {"dtype": numbers.dtype.str[1:], "shape": numbers.shape}
-    if head["dtype"] not in DTYPES:
+def pack_answer(answer: Any, encode: Encode = encode_answer) -> bytes:
+    """Return an answer as bytes: checksum, header, numbers. Numbers come back exactly as they were."""
+    facts, numbers = encode(answer)
+    facts = {**facts, "dtype": numbers.dtype.str[1:], "shape": numbers.shape}
+    if facts["dtype"] not in DTYPES:
         raise TypeError(f"answers of {numbers.dtype} cannot be cached")
-    header = json.dumps(head, separators=(",", ":")).encode("ascii")
-    body = struct.pack("<I", len(header)) + header + numbers.astype(DTYPES[head["dtype"]], copy=False).tobytes()
+    header = json.dumps(facts, separators=(",", ":")).encode("ascii")
+    body = struct.pack("<I", len(header)) + header + numbers.astype(DTYPES[facts["dtype"]], copy=False).tobytes()
     return struct.pack("<I", zlib.crc32(body)) + body
 
 
-def unpack_answer(content: bytes) -> Answer | None:
-    """The answer that `pack_answer` wrote, or None where the bytes are damaged."""
+def unpack_answer(content: bytes, decode: Decode = decode_answer) -> Any:
+    """Return the answer that `pack_answer` wrote, or None if the bytes are damaged."""
     if len(content) < 8 or struct.unpack_from("<I", content)[0] != zlib.crc32(content[4:]):
         return None
     size = struct.unpack_from("<I", content, 4)[0]
-    head = json.loads(content[8 : 8 + size])
-    numbers = np.frombuffer(content, dtype=DTYPES[head["dtype"]], offset=8 + size).reshape(head["shape"])
-    if head["kind"] == "tokens":
-        return TokenScores(tuple(head["names"]), tuple(numbers.tolist()))
-    if head["kind"] == "pieces":
-        return Pieces(tuple(head["names"]), tuple(head["added"]), numbers.copy())
-    if head["kind"] == "labels":
-        return dict(zip(head["names"], numbers.tolist(), strict=True))
-    return numbers.copy()
+    facts = json.loads(content[8 : 8 + size])
+    numbers = np.frombuffer(content, dtype=DTYPES[facts["dtype"]], offset=8 + size).reshape(facts["shape"])
+    return decode(facts, numbers)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.models.kinds import Model, Row
+from turnwise.models.kinds import KINDS, Model, ModelKind, Row
 from turnwise.models.requests import Floats, Weights
 
 Numbers = Mapping[str, Floats]
@@ -152,3 +152,18 @@ def directions(words: Floats) -> Floats:
     lengths = np.linalg.norm(known, axis=-1, keepdims=True)
     scaled: Floats = (known / np.where(lengths == 0, 1, lengths)).astype(np.float32)
     return scaled
+
+
+KINDS.add(
+    "weights",
+    ModelKind(
+        "weights",
+        Weights,
+        lambda pack, role: HeadWeights(
+            unpack_weights(pack.read(pack.manifest.role(role).file)), pack.fingerprint(role)
+        ),
+        probe=Weights,
+        encode_answer=lambda weights: ({}, np.concatenate([part.ravel() for part in weights.values()])),
+    ),
+    module=__name__,
+)

@@ -1,7 +1,9 @@
 """What answers requests: sources of models, models, and the networks that they run.
 
 A *network* takes and gives arrays, with one class per backend. A *model* turns requests into rows of token ids, and
-results into answers; it is written once for all backends. A *source* holds models by role.
+results into answers; it is written once for all backends. A *source* holds models by role. A *kind* says how models
+are opened and checked and how their answers are kept; kinds of installed packages come from the entry point group
+`turnwise.models`.
 """
 
 from __future__ import annotations
@@ -10,12 +12,19 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from turnwise.models.requests import Floats, Ints, Pooling, Request
+from turnwise.errors import TurnwiseError
+from turnwise.models.requests import Facts, Floats, Ints, Pooling, Request, decode_answer, encode_answer
+from turnwise.plugins import Registry
+
+if TYPE_CHECKING:
+    from turnwise.models.pack import Pack
+    from turnwise.models.sources import Checkpoint
 
 # Tokens of a batch: one core multiplies as fast as it can from about 128 on, and small batches waste least on padding.
 CPU_BUDGET = 256
@@ -97,6 +106,57 @@ class ModelSource(ABC):
 
     def open_together(self, roles: Iterable[str]) -> None:  # noqa: B027 - one after the other is a good default
         """Open the models of all these roles, if that takes less time than one after the other."""
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model: the requests that it answers, how it is opened, and how its answers are kept.
+
+    `open_onnx` gets a pack and a role of it, `open_torch` a checkpoint; a kind may have one of them only. `probe` makes
+    the request that checks a role of this name. `encode_answer` gives an answer as JSON facts and an array of numbers.
+    In a folder of checkpoints the kind is told by its `architectures`, the ends of the names in config.json. Its role
+    there is the kind's name, or the folder's name if that is one of `folders`.
+    """
+
+    name: str
+    request: type[Request] | tuple[type[Request], ...]
+    open_onnx: Callable[[Pack, str], Model] | None = None
+    open_torch: Callable[[Checkpoint], Model] | None = None
+    probe: Callable[[str], Request] | None = None
+    encode_answer: Callable[[Any], tuple[Facts, npt.NDArray[Any]]] = encode_answer
+    decode_answer: Callable[[Facts, npt.NDArray[Any]], Any] = decode_answer
+    architectures: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+def _checked(name: str, kind: object) -> ModelKind:
+    if not isinstance(kind, ModelKind) or kind.name != name:
+        raise TurnwiseError(f"model kind '{name}': expected a ModelKind of this name, got {kind!r}")
+    return kind
+
+
+KINDS = Registry[ModelKind](
+    "model kind",
+    "turnwise.models",
+    modules=("turnwise.models.text", "turnwise.models.table", "turnwise.models.heads_numpy", "turnwise.models.maude"),
+    adapt=_checked,
+)
+
+
+def kind_of(request: Request) -> ModelKind:
+    """Return the kind of model that answers a request."""
+    of: Any = type(request)
+    return _kind_for(of)
+
+
+@lru_cache
+def _kind_for(of: type) -> ModelKind:
+    # Plugins are looked at only for a request that is not turnwise's own.
+    for own in (True, False):
+        for _name, kind in KINDS.items(own=own):  # noqa: PERF102 - a registry has no values()
+            if issubclass(of, kind.request):
+                return kind
+    raise TurnwiseError(f"request {of.__name__}: expected a model kind that answers it, got none. Fix: register one")
 
 
 @dataclass(frozen=True, slots=True)

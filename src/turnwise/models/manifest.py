@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, Literal, cast
+from typing import Any
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.kinds import KINDS
 from turnwise.models.requests import WHOLE, Window
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
-Kind = Literal["encoder", "masked-lm", "causal-lm", "classifier", "table", "weights", "recurrent"]
-KINDS = ("encoder", "masked-lm", "causal-lm", "classifier", "table", "weights", "recurrent")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class FileEntry:
 class RoleEntry:
     """One role: its files, how to use them, and its model card."""
 
-    kind: Kind
+    kind: str
     file: str
     tokenizer: str | None = None
     words: str | None = None
@@ -122,10 +121,11 @@ def _parse(content: Any) -> Manifest:
 
 
 def _parse_role(of: Mapping[str, Any]) -> RoleEntry:
-    if of["kind"] not in KINDS:
-        raise ValueError(f"kind {of['kind']!r}; known: {', '.join(KINDS)}")
+    try:
+        KINDS.get(of["kind"])
+    except TurnwiseError as problem:
+        raise ValueError(str(problem)) from None
     plain = dict(of)
-    plain["kind"] = cast(Kind, of["kind"])
     plain["labels"] = tuple(of.get("labels", ()))
     plain["window"] = window = Window(**of.get("window", {}))
     for length in (of.get("max_length"), window.total, window.first, window.second):

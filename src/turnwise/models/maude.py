@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.kinds import CPU_BUDGET, Model, Row
+from turnwise.models.kinds import CPU_BUDGET, KINDS, Model, ModelKind, Row
 from turnwise.models.maude_head import Head, State, header, read_head
+from turnwise.models.onnx.session import thread_count
 from turnwise.models.requests import Classify, Floats
+from turnwise.models.text import ASKED, REPLY
 from turnwise.models.utterances import UtteranceEncoder
+
+if TYPE_CHECKING:
+    from turnwise.models.pack import Pack
 
 __all__ = ["LABELS", "TURN_END", "Conversation", "Head", "MaudeModel", "State", "header", "read_head"]
 
@@ -136,3 +141,23 @@ class Remembered(Generic[V]):
         if len(self._held) > self._most:
             self._held.popitem(last=False)
         return value
+
+
+def _from_pack(pack: Pack, role: str) -> MaudeModel:
+    from turnwise.models.onnx import networks
+
+    entry, tokens, session = pack.manifest.role(role), pack.tokens(role), pack.session(role)
+    networks.check_graph(session, entry.kind, {"types", "layer_0"})
+    if entry.weights is None:
+        raise TurnwiseError(f"pack '{pack.name}': a recurrent role names no weights in the manifest")
+    head, reading = read_head(pack.read(entry.weights), entry.weights)
+    # It takes one batch at a time, so the encoder shares each out.
+    encoder = UtteranceEncoder(networks.OnnxEncoder(session, pack.pool), tokens, reading)
+    return MaudeModel(encoder, head, pack.fingerprint(role), 4 * thread_count() * CPU_BUDGET)
+
+
+KINDS.add(
+    "recurrent",
+    ModelKind("recurrent", (), _from_pack, probe=lambda role: Classify(ASKED, REPLY, role=role)),
+    module=__name__,
+)

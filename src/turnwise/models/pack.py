@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError, in_brief
-from turnwise.models.kinds import CPU_BUDGET, Encoder, Model, ModelSource
+from turnwise.models.kinds import KINDS, Model, ModelSource
 from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.onnx.session import thread_count
-from turnwise.models.table import Table
-from turnwise.models.text import CausalModel, ClassifierModel, EncoderModel, MaskedModel, Tokens, read_tokenizer
+from turnwise.models.text import Tokens, read_tokenizer
 from turnwise.plugins import Registry
 
 if TYPE_CHECKING:
@@ -74,8 +73,11 @@ class Pack(ModelSource):
         """The model of a role."""
         if role not in self._models:
             entry = self.manifest.role(role)
+            open_onnx = KINDS.get(entry.kind).open_onnx
+            if open_onnx is None:
+                raise TurnwiseError(f"pack '{self.name}': '{role}' is a {entry.kind}, which no pack can hold")
             try:
-                self._models[role] = self._open(entry, self.fingerprint(role))
+                self._models[role] = open_onnx(self, role)
             except (TurnwiseError, MemoryError):
                 raise
             except Exception as problem:  # each reader of files has its own classes of them
@@ -110,57 +112,26 @@ class Pack(ModelSource):
         """Whether the folder belongs to an installed distribution, which may link to files elsewhere."""
         return self.folder in installed_packs().values()
 
-    def _open(self, entry: RoleEntry, fingerprint: str) -> Model:
-        from turnwise.models.onnx import networks
-
-        if entry.kind == "table":
-            return _open_table(self.read(entry.file), fingerprint)
-        if entry.kind == "weights":
-            from turnwise.models.heads_numpy import HeadWeights, unpack_weights
-
-            return HeadWeights(unpack_weights(self.read(entry.file)), fingerprint)
-        if entry.tokenizer is None:
-            raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
-        tokens = Tokens(self._tokenizer(entry.tokenizer), entry.max_length, entry.window, entry.begin)
-        session, threads = self._session(entry), thread_count()
-        networks.check_graph(session, entry.kind, entry.head, entry.labels)
-        if entry.kind == "recurrent":
-            # It takes one batch at a time, so the encoder shares each out.
-            network = networks.OnnxEncoder(session, self._pool)
-            return self._open_recurrent(entry, network, tokens, fingerprint, 4 * threads * CPU_BUDGET)
-        # Twice as many as there are threads: none waits while results are used.
-        facts: dict[str, Any] = {"tokens": tokens, "fingerprint": fingerprint, "ahead": 2 * threads, "pool": self._pool}
-        if entry.kind == "encoder":
-            return EncoderModel(networks.OnnxEncoder(session), **facts)
-        if entry.kind == "masked-lm":
-            return MaskedModel(networks.OnnxMaskedLM(session), **facts)
-        if entry.kind == "causal-lm":
-            return CausalModel(networks.OnnxCausalLM(session), **facts)
-        return ClassifierModel(networks.OnnxClassifier(session, entry.head or "", entry.labels), **facts)
-
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
+    def pool(self) -> ThreadPoolExecutor:
         """The threads that batches run in, each batch in one: they never wait for each other as parts of one would."""
         return ThreadPoolExecutor(thread_count(), "turnwise")
 
-    def _open_recurrent(
-        self, entry: RoleEntry, network: Encoder, tokens: Tokens, fingerprint: str, budget: int
-    ) -> Model:
-        from turnwise.models.maude import MaudeModel, read_head
-        from turnwise.models.utterances import UtteranceEncoder
+    def tokens(self, role: str) -> Tokens:
+        """Return the tokenizer of a role."""
+        entry = self.manifest.role(role)
+        if entry.tokenizer is None:
+            raise TurnwiseError(f"pack '{self.name}': '{entry.file}' has no tokenizer in the manifest")
+        if entry.tokenizer not in self._tokenizers:
+            content = self.read(entry.tokenizer)
+            self._tokenizers[entry.tokenizer] = read_tokenizer(content, self.folder / entry.tokenizer)
+        return Tokens(self._tokenizers[entry.tokenizer], entry.max_length, entry.window, entry.begin)
 
-        if entry.weights is None:
-            raise TurnwiseError(f"pack '{self.name}': a recurrent role names no weights in the manifest")
-        head, reading = read_head(self.read(entry.weights), entry.weights)
-        return MaudeModel(UtteranceEncoder(network, tokens, reading), head, fingerprint, budget)
-
-    def _tokenizer(self, name: str) -> Tokenizer:
-        if name not in self._tokenizers:
-            self._tokenizers[name] = read_tokenizer(self.read(name), self.folder / name)
-        return self._tokenizers[name]
+    def session(self, role: str) -> InferenceSession:
+        """Return the open file of a role; roles that are heads of one file share it."""
+        return self._session(self.manifest.role(role))
 
     def _session(self, entry: RoleEntry) -> InferenceSession:
-        """The open file; roles that are heads of one file share it."""
         from turnwise.models.onnx.session import open_session
 
         if entry.file not in self._sessions:
@@ -186,22 +157,6 @@ class Pack(ModelSource):
         return self._tables[entry.words]
 
 
-def _open_table(content: bytes, fingerprint: str) -> Table:
-    from safetensors.numpy import load
-
-    tensors = load(content)
-    names, numbers, missing = {}, {}, {}
-    for unit in ("word", "token"):
-        if f"{unit}.names" in tensors:
-            listed = tensors[f"{unit}.names"].tobytes().decode("utf-8").split("\n")
-            names[unit] = {name: i for i, name in enumerate(listed)}
-            values = tensors[f"{unit}.values"]
-            scales = tensors.get(f"{unit}.scales")
-            numbers[unit] = values if scales is None else values.astype(np.float32) * scales[:, None]
-            missing[unit] = float(tensors[f"{unit}.missing"][0])
-    return Table(names, numbers, missing, fingerprint)
-
-
 def installed_packs() -> dict[str, Path]:
     """Return the folder of every installed pack by its name."""
     return dict(PACKS.items())
@@ -225,11 +180,11 @@ def load_pack(where: str | Path | None = None) -> Pack:
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
     """What `--models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
     if where == "paper":
-        from turnwise.models.paper import PaperModels
+        from turnwise.models.sources import PaperModels
 
         return PaperModels(device)
     if where is not None and not (Path(where) / MANIFEST).is_file():
-        from turnwise.models.checkpoints import CheckpointModels, holds_checkpoints
+        from turnwise.models.sources import CheckpointModels, holds_checkpoints
 
         if holds_checkpoints(Path(where)):
             return CheckpointModels(Path(where), device)

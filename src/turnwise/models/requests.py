@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+# What JSON can hold of an answer, beside its numbers.
+Facts = Mapping[str, Any]
 Pooling = Literal["mean", "cls", "max", "tokens", "pieces"]
 
 
@@ -166,3 +168,26 @@ class Pieces:
 
 
 Answer = npt.NDArray[Any] | TokenScores | Pieces | Mapping[str, float] | Mapping[str, Floats]
+
+
+def encode_answer(answer: Answer) -> tuple[Facts, npt.NDArray[Any]]:
+    """Return what JSON can hold of an answer, and its numbers."""
+    if isinstance(answer, TokenScores):
+        return {"kind": "tokens", "names": answer.tokens}, np.array(answer.log_probs, dtype="<f8")
+    if isinstance(answer, Pieces):
+        facts = {"kind": "pieces", "names": answer.tokens, "added": answer.added}
+        return facts, np.ascontiguousarray(answer.vectors)
+    if isinstance(answer, Mapping):
+        return {"kind": "labels", "names": list(answer)}, np.array(list(answer.values()), dtype="<f8")
+    return {"kind": "array"}, np.ascontiguousarray(answer)
+
+
+def decode_answer(facts: Facts, numbers: npt.NDArray[Any]) -> Answer:
+    """Return the answer that `encode_answer` took apart."""
+    if facts["kind"] == "tokens":
+        return TokenScores(tuple(facts["names"]), tuple(numbers.tolist()))
+    if facts["kind"] == "pieces":
+        return Pieces(tuple(facts["names"]), tuple(facts["added"]), numbers.copy())
+    if facts["kind"] == "labels":
+        return dict(zip(facts["names"], numbers.tolist(), strict=True))
+    return numbers.copy()

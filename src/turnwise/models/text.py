@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,18 @@ import numpy.typing as npt
 from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.kinds import (
     CPU_BUDGET,
+    KINDS,
     Batch,
     CausalLM,
     Classifier,
     Encoder,
     MaskedLM,
     Model,
+    ModelKind,
     Row,
     pool,
 )
+from turnwise.models.onnx.session import thread_count
 from turnwise.models.requests import (
     WHOLE,
     Classify,
@@ -39,6 +43,9 @@ from turnwise.models.requests import (
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
+
+    from turnwise.models.pack import Pack
+    from turnwise.models.sources import Checkpoint
 
 MASKS = ("[MASK]", "<mask>")
 _NOTHING = TokenScores((), ())
@@ -421,3 +428,93 @@ def softmax(logits: Floats) -> npt.NDArray[np.float64]:
 
 def _batch(rows: Sequence[Row]) -> Batch:
     return rectangle([row.ids for row in rows], [row.types for row in rows])
+
+
+def _from_pack(of: type[TextModel], network: str, needed: set[str]) -> Callable[[Pack, str], Model]:
+    """Return a function that opens a role of a pack whose graph takes or gives what is needed."""
+
+    def opened(pack: Pack, role: str) -> Model:
+        from turnwise.models.onnx import networks
+
+        entry, tokens, session = pack.manifest.role(role), pack.tokens(role), pack.session(role)
+        own = {entry.head or ""} if of is ClassifierModel else set()
+        networks.check_graph(session, entry.kind, needed | own)
+        head = (entry.head, entry.labels) if of is ClassifierModel else ()
+        wrapped = getattr(networks, network)(session, *head)
+        # Twice as many as there are threads: none waits while results are used.
+        return of(wrapped, tokens, pack.fingerprint(role), ahead=2 * thread_count(), pool=pack.pool)
+
+    return opened
+
+
+def _from_checkpoint(of: type[TextModel], network: str, auto: str) -> Callable[[Checkpoint], Model]:
+    """Return a function that opens a checkpoint with a class of transformers."""
+
+    def opened(checkpoint: Checkpoint) -> Model:
+        module = checkpoint.load(auto)
+        from turnwise.models import torch_networks
+
+        return checkpoint.text_model(of, getattr(torch_networks, network)(module))
+
+    return opened
+
+
+def _classifier_from_checkpoint(checkpoint: Checkpoint) -> Model:
+    """Open a sequence classifier, or a head that `turnwise train` wrote over its trunk."""
+    folder = Path(checkpoint.name)
+    trained = (folder / "heads.json").is_file()
+    module = checkpoint.load("AutoModel" if trained else "AutoModelForSequenceClassification")
+    from turnwise.models import torch_networks
+
+    if not trained:
+        names = module.config.id2label
+        labels = checkpoint.labels or tuple(names[i].lower() for i in range(len(names)))
+        return checkpoint.text_model(ClassifierModel, torch_networks.TorchClassifier(module, labels))
+    layout = json.loads((folder / "heads.json").read_text(encoding="utf-8"))
+    head = checkpoint.head or next(iter(layout["heads"]))
+    if head not in layout["heads"]:
+        raise TurnwiseError(f"{folder}: no head '{head}'; it has: {', '.join(layout['heads'])}")
+    labels = checkpoint.labels or tuple(layout["heads"][head]["labels"])
+    own = Window(first=layout["first_tokens"], second=layout["second_tokens"])
+    window = own if checkpoint.window == WHOLE else checkpoint.window
+    network = torch_networks.TorchHead(module, folder / "heads.safetensors", head, layout, labels)
+    return replace(checkpoint, head=head, labels=labels, window=window).text_model(ClassifierModel, network)
+
+
+ASKED, REPLY = "Do you like music?", "Yes, I play the piano."
+for _kind in (
+    ModelKind(
+        "encoder",
+        Embed,
+        _from_pack(EncoderModel, "OnnxEncoder", {"types", "layer_0"}),
+        _from_checkpoint(EncoderModel, "TorchEncoder", "AutoModel"),
+        lambda role: Embed(ASKED, REPLY, role=role),
+        architectures=("Model",),
+    ),
+    ModelKind(
+        "masked-lm",
+        MaskedLikelihood,
+        _from_pack(MaskedModel, "OnnxMaskedLM", {"asked_rows", "log_probs"}),
+        _from_checkpoint(MaskedModel, "TorchMaskedLM", "AutoModelForMaskedLM"),
+        lambda role: MaskedLikelihood(REPLY, role=role),
+        architectures=("ForMaskedLM",),
+    ),
+    ModelKind(
+        "causal-lm",
+        Continuation,
+        _from_pack(CausalModel, "OnnxCausalLM", {"past", "log_probs"}),
+        _from_checkpoint(CausalModel, "TorchCausalLM", "AutoModelForCausalLM"),
+        lambda role: Continuation(ASKED, " " + REPLY, role=role),
+        architectures=("ForCausalLM", "LMHeadModel"),
+    ),
+    ModelKind(
+        "classifier",
+        Classify,
+        _from_pack(ClassifierModel, "OnnxClassifier", {"types"}),
+        _classifier_from_checkpoint,
+        lambda role: Classify(ASKED, REPLY, role=role),
+        architectures=("ForSequenceClassification",),
+        folders=("nup", "dr-f", "vup", "nli", "emotion"),
+    ),
+):
+    KINDS.add(_kind.name, _kind, module=__name__)

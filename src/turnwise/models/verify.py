@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.kinds import KINDS
 from turnwise.models.manifest import Manifest, RoleEntry
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.requests import (
-    Answer,
-    Classify,
-    Continuation,
-    Embed,
-    Lookup,
-    MaskedLikelihood,
-    Request,
-    TokenScores,
-    Weights,
-)
+from turnwise.models.requests import Lookup, Request, TokenScores
 
 
 @dataclass(frozen=True)
@@ -53,44 +44,37 @@ def verify_pack(where: str | Path | None = None) -> list[Checked]:
 
 
 def _ask(pack: Pack, role: str, entry: RoleEntry) -> None:
-    model = pack.model(role)
-    request = _question(role, entry)
+    kind = KINDS.get(entry.kind)
+    pack.model(role)
+    if kind.probe is None:
+        return
+    request = kind.probe(role)
     try:
-        rows = model.rows(request)
-        answer = model.answer(request, rows, model.run(rows) if rows else [])
+        answer = _answer(pack, request)
+        _, numbers = kind.encode_answer(answer)
     except TurnwiseError:
         raise
     except Exception as problem:
         raise TurnwiseError(f"pack '{pack.name}', role '{role}': does not answer ({problem})") from None
-    if not _is_sound(answer, entry):
+    if not _is_sound(request, answer, numbers, entry):
         raise TurnwiseError(f"pack '{pack.name}', role '{role}': answers with numbers that make no sense")
 
 
-def _question(role: str, entry: RoleEntry) -> Request:
-    first, second = "Do you like music?", "Yes, I play the piano."
-    if entry.kind == "encoder":
-        return Embed(first, second, role=role)
-    if entry.kind == "masked-lm":
-        return MaskedLikelihood(second, role=role)
-    if entry.kind == "causal-lm":
-        return Continuation(first, " " + second, role=role)
-    if entry.kind == "table":
-        return Lookup(("music", "the"), role=role)
-    if entry.kind == "weights":
-        return Weights(role)
-    return Classify(first, second, role=role)
+def _answer(pack: Pack, request: Request) -> Any:
+    model = pack.model(request.role)
+    rows = model.rows(request)
+    results = model.run(rows) if rows else [_answer(pack, one) for one in model.asks(request)]
+    return model.answer(request, rows, results)
 
 
-def _is_sound(answer: Answer, entry: RoleEntry) -> bool:
-    if isinstance(answer, TokenScores):
-        return bool(answer.log_probs) and all(math.isfinite(p) and p <= 1e-5 for p in answer.log_probs)
-    if isinstance(answer, np.ndarray):
-        return bool(answer.size) and (entry.kind == "table" or bool(np.isfinite(answer).all()))
-    if not isinstance(answer, Mapping):
+def _is_sound(request: Request, answer: Any, numbers: NDArray[Any], entry: RoleEntry) -> bool:
+    finite = np.isfinite(numbers)
+    if entry.labels:
+        return tuple(answer) == entry.labels and math.isclose(numbers.sum(), 1.0, abs_tol=1e-6)
+    if isinstance(answer, TokenScores) and not all(p <= 1e-5 for p in answer.log_probs):
         return False
-    if entry.kind == "weights":
-        return bool(answer) and all(np.isfinite(weight).all() for weight in answer.values())
-    return tuple(answer) == entry.labels and math.isclose(sum(answer.values()), 1.0, abs_tol=1e-6)
+    # A table may have none of the words that it is asked for.
+    return bool(numbers.size) and (isinstance(request, Lookup) or bool(finite.all()))
 
 
 def pack_card(where: str | Path | None = None, *, brief: bool = False) -> str:

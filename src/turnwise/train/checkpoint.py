@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnwise.errors import TurnwiseError, in_brief
 from turnwise.files import atomic, write_json
-from turnwise.models.transformers_backend import quiet_loading
+from turnwise.models.sources import quiet_loading
 
 if TYPE_CHECKING:
     import torch

@@ -20,24 +20,15 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 BLOCKED = np.float32(-1e9)
-# What a graph must take or give to answer as one of a kind.
-NEEDED = {
-    "encoder": {"types", "layer_0"},
-    "recurrent": {"types", "layer_0"},
-    "masked-lm": {"asked_rows", "log_probs"},
-    "causal-lm": {"past", "log_probs"},
-}
 # Each place takes a number for every word of the vocabulary, several times over; beyond these, halves run in turn.
 MOST_PLACES = 128
 
 
-def check_graph(session: InferenceSession, kind: str, head: str | None, labels: Sequence[str]) -> None:
-    """Refuse a graph that is of another kind, or whose head is another one; raises ValueError."""
-    shapes = {of.name: of.shape for of in (*session.get_inputs(), *session.get_outputs())}
-    if absent := sorted(NEEDED.get(kind, {"types", head or ""}) - set(shapes)):
+def check_graph(session: InferenceSession, kind: str, needed: set[str]) -> None:
+    """Refuse a graph that does not take or give what a kind of model needs; raises ValueError."""
+    there = {of.name for of in (*session.get_inputs(), *session.get_outputs())}
+    if absent := sorted(needed - there):
         raise ValueError(f"a {kind} has '{absent[0]}', and this file has not")
-    if kind == "classifier" and shapes[head or ""][-1] != len(labels):
-        raise ValueError(f"'{head}' gives {shapes[head or ''][-1]} numbers, for {len(labels)} labels")
 
 
 @dataclass
@@ -99,6 +90,11 @@ class OnnxClassifier(Classifier):
     session: InferenceSession
     head: str
     labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        width = next(output.shape[-1] for output in self.session.get_outputs() if output.name == self.head)
+        if width != len(self.labels):
+            raise ValueError(f"'{self.head}' gives {width} numbers, for {len(self.labels)} labels")
 
     def logits(self, batch: Batch) -> Floats:
         """See `Classifier`."""
