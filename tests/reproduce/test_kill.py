@@ -35,8 +35,9 @@ def test_a_killed_run_goes_on(mini_data: Path, toy_pack: Pack, tmp_path: Path) -
     assert first.stat().st_mtime_ns == before
     assert (tmp_path / "usr.md").is_file()
     assert not list((tmp_path / "tables").glob("*.partial"))
-    for page in ("usr.md", "usr.json"):
-        assert (published / page).read_text() == (tmp_path / page).read_text()
+    assert (published / "usr.md").read_text() == (tmp_path / "usr.md").read_text()
+    assert (tmp_path / "usr.json").is_file()
+    assert not (published / "usr.json").exists()
     assert (published / "fbd.md").exists()
     assert not (published / "figures" / "usr-old.svg").exists()
 

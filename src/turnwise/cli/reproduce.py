@@ -28,7 +28,7 @@ def reproduce(
     ] = None,
     publish: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also copy Markdown, JSON and figures here, as docs/results has them."),
+        typer.Option(metavar="DIR", help="Also copy Markdown and figures here, as docs/results has them."),
     ] = None,
     format: Printed = Format.table,
     seed: Seed = 0,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,8 +221,44 @@ class Paper:
     title: str
     specs: tuple[Spec, ...]
     notes: tuple[str, ...] = ()
-    # Raise it when tables that an earlier run left must be made again.
     version: str = "1"
+
+
+Fill = Callable[..., Any]
+
+
+def declared(name: str, fills: Mapping[str, Fill], **words: object) -> Paper:
+    """The paper as papers.toml declares it. `fills` compute tables and figures by number, `words` complete texts."""
+    of = _declarations()[name]
+    texts = words | {key: text.format(**words) for key, text in of.get("texts", {}).items()}
+    specs = [_spec(name, fills.get(one["number"], _nothing), one, texts) for one in of["made"]]
+    if unknown := fills.keys() - {spec.number for spec in specs}:
+        raise ValueError(f"papers.toml: {name} has no {', '.join(unknown)}")
+    return Paper(name, of["title"], tuple(specs), _filled(of.get("notes", ()), texts), of["version"])
+
+
+@cache
+def _declarations() -> dict[str, Any]:
+    return tomllib.loads(files("turnwise.reproduce").joinpath("papers.toml").read_text(encoding="utf-8"))
+
+
+def _spec(paper: str, fill: Fill, one: Mapping[str, Any], texts: Mapping[str, object]) -> Spec:
+    notes = _filled(one.get("notes", ()), texts)
+    if "look" in one:
+        return FigureSpec(paper, one["number"], one["title"], one["look"], one["x"], one["y"], fill, notes)
+    layout: dict[str, Any] = {part: tuple(one[part]) for part in ("down", "across") if part in one}
+    if "otherwise" in one:
+        layout["otherwise"] = one["otherwise"].format(**texts)
+    return TableSpec(paper, one["number"], one["title"], fill, notes=notes, **layout)
+
+
+def _filled(notes: Iterable[str], texts: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(note.format(**texts) for note in notes)
+
+
+def _nothing(_: Workspace) -> dict[Key, Ours]:
+    """The cells of a table of which nothing can be computed."""
+    return {}
 
 
 def _beside(printed: Printed, ours: Ours) -> Cell:

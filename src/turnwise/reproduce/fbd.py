@@ -15,15 +15,13 @@ from turnwise.dialogue import Example, mean_rating
 from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Lookup
 from turnwise.reproduce.cells import (
-    FigureSpec,
     Ours,
-    Paper,
     Stand,
     Stands,
-    TableSpec,
     by_corpus,
     chosen,
     correlations,
+    declared,
     shipped,
 )
 from turnwise.reproduce.published import Key
@@ -108,15 +106,6 @@ ENCODERS: Mapping[str, str] = {
     "RoBERTa base": "fbd:released[role=encoder-roberta]",
     "RoBERTa large": "fbd:released[role=encoder-roberta-large]",
 }
-ABSOLUTE = (
-    "The paper prints absolute values, which hide a metric that orders systems the wrong way round; ours are absolute "
-    "under its headings, and signed beside them. Each is over the systems of a corpus, whose number is in Table 2."
-)
-ONE_DRAW = (
-    "The released files of Daily(H) and Empathetic hold the same 150 contexts of DailyDialog, two real systems and nine"
-    f" mixtures of them. {REBUILT} takes the two systems that GRADE rated on EmpatheticDialogues, mixed in the same"
-    " shares."
-)
 
 
 def counts(space: Workspace) -> dict[Key, Ours]:
@@ -252,26 +241,15 @@ def encoder_bars(space: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-PAPER = Paper(
+PAPER = declared(
     "fbd",
-    "Assessing Dialogue Systems with Distribution Distances",
-    (
-        TableSpec("fbd", "2", "the corpora", counts, down=("corpus",), across=("metric",)),
-        TableSpec("fbd", "3", "correlation with people over systems", table_3, down=("metric", "corpus"),
-                  across=("statistic",), notes=(ABSOLUTE, ONE_DRAW)),
-        TableSpec(
-            "fbd", "4", "are the vectors normal? Shapiro and Wilk's test", normality_cells,
-            down=("corpus", "metric"), across=("statistic",),
-            notes=("The released code averages W and p together, which makes the printed mean and std; beside them, "
-                   "each by itself.",),
-        ),
-        TableSpec("fbd", "5", "Daily(Z), aspect by aspect", by_aspect, down=("metric", "quality"),
-                  across=("statistic",), notes=(ABSOLUTE,)),
-        FigureSpec("fbd", "Fig. 1", "distance and rating of every system", "points", "fbd", "mean rating",
-                   system_points, notes=("One panel for each corpus, one point for each system; lower is better.",)),
-        FigureSpec("fbd", "Fig. 2", "which encoder", "bars", "corpus", "Spearman, sign turned", encoder_bars,
-                   notes=("FBD by several encoders, layers and poolings of the models in use, and by word vectors.",)),
-    ),
-    notes=("Published numbers come from the released code, which squares the distance of the means; so does "
-           "`fbd:released`.",),
-)  # fmt: skip
+    {
+        "2": counts,
+        "3": table_3,
+        "4": normality_cells,
+        "5": by_aspect,
+        "Fig. 1": system_points,
+        "Fig. 2": encoder_bars,
+    },
+    rebuilt=REBUILT,
+)

@@ -15,15 +15,13 @@ from turnwise.io.write import example_to_dict
 from turnwise.metrics.consistency import aggregated, own_turns
 from turnwise.reproduce.cells import (
     STATISTICS,
-    FigureSpec,
     Ours,
-    Paper,
     Stand,
     Stands,
-    TableSpec,
     by_corpus,
     correlated,
     correlations,
+    declared,
     ended,
     raters_cells,
     shipped,
@@ -39,8 +37,6 @@ LOGIC = {f"{CORPUS} ({name})": f"holistic_logic_{name.lower()}" for name in ("ba
 STORED = f"{CORPUS} (WS)"
 GROUPS = {f"{CORPUS} ({name})": f"holistic_diversity_{name.lower()}" for name in ("WS", "CTG")}
 SOME_GROUPS = 20
-CASE = "the text of the case study is not part of the release"
-NO_RATINGS = "the ratings of diversity were not released"
 TUNED = "a causal language model tuned on several dialogue corpora, smaller than GPT-2"
 UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=causal-lm-base]")
 
@@ -193,47 +189,19 @@ def scatter(space: Workspace, metric: str, file: str, quality: str) -> list[dict
     return rows
 
 
-_ACROSS: dict[str, Any] = {"down": ("metric",), "across": ("corpus", "statistic")}
-
-PAPER = Paper(
+COHERENCE: dict[str, Any] = {"quality": "context_coherence", "file": "holistic_coherence"}
+FLUENCY: dict[str, Any] = {"quality": "fluency", "file": "holistic_fluency"}
+PAPER = declared(
     "holistic",
-    "Towards Holistic and Automatic Evaluation of Open-Domain Dialogue Generation",
-    (
-        TableSpec("holistic", "2", "one case of coherence", lambda _: {}, otherwise=CASE, across=("statistic",)),
-        TableSpec(
-            "holistic", "3", "context coherence against people",
-            partial(likelihood_cells, metric="coherence", quality="context_coherence", file="holistic_coherence",
-                    base=UNTUNED[0]), across=("statistic",),
-            notes=("The released code sums over tokens where the paper takes their mean; the sum made the table.",),
-        ),
-        TableSpec(
-            "holistic", "4", "fluency against people",
-            partial(likelihood_cells, metric="fluency", quality="fluency", file="holistic_fluency", base=UNTUNED[1]),
-            across=("statistic",),
-        ),
-        TableSpec("holistic", "5", "diversity: entropy of n-grams over groups of replies", entropy_cells,
-                  otherwise=NO_RATINGS, **_ACROSS),
-        TableSpec("holistic", "6", "diversity: how far raters agree", lambda _: {}, otherwise=NO_RATINGS, **_ACROSS),
-        TableSpec("holistic", "7", "one case of consistency", lambda _: {}, otherwise=CASE, across=("statistic",)),
-        TableSpec(
-            "holistic", "8", "logical self-consistency against people", logic_cells, **_ACROSS,
-            notes=(
-                "The released predictions for CTG and the baseline compare a fixed string in place of the response, so "
-                "that the published numbers of these two cannot come from them; those for WS give the published ones.",
-            ),
-        ),
-        TableSpec("holistic", "9", "self-consistency: how far raters agree", logic_agreement, **_ACROSS),
-        TableSpec(
-            "holistic", "independence", "how far the metrics depend on each other", independence_cells,
-            down=("quality", "metric"), across=("level", "statistic"),
-            notes=("Of the paper's pairs only this one is printed; of the others it says that |r| < 0.1. The paper's "
-                   "are people's ratings of 50 dialogues; ours are our own scores of the 300 of self-consistency, and "
-                   f"of {2 * SOME_GROUPS} groups of diversity.",),
-        ),
-        FigureSpec("holistic", "Fig. 1", "coherence and people", "points", "coherence:released", "mean rating",
-                   partial(scatter, metric="coherence:released", file="holistic_coherence",
-                           quality="context_coherence")),
-        FigureSpec("holistic", "Fig. 2", "fluency and people", "points", "fluency:released", "mean rating",
-                   partial(scatter, metric="fluency:released", file="holistic_fluency", quality="fluency")),
-    ),
-)  # fmt: skip
+    {
+        "3": partial(likelihood_cells, metric="coherence", base=UNTUNED[0], **COHERENCE),
+        "4": partial(likelihood_cells, metric="fluency", base=UNTUNED[1], **FLUENCY),
+        "5": entropy_cells,
+        "8": logic_cells,
+        "9": logic_agreement,
+        "independence": independence_cells,
+        "Fig. 1": partial(scatter, metric="coherence:released", **COHERENCE),
+        "Fig. 2": partial(scatter, metric="fluency:released", **FLUENCY),
+    },
+    groups=2 * SOME_GROUPS,
+)

@@ -10,7 +10,7 @@ from typing import Any
 from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, TableSpec
+from turnwise.reproduce.cells import Ours, declared
 from turnwise.reproduce.pages import ABOVE
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
 from turnwise.reproduce.workspace import Workspace
@@ -194,29 +194,12 @@ def _source(best: Printed) -> str:
     return "DialEvalMetrics" if best.paper == COLLECTION else f"{best.paper}, Table {best.table}"
 
 
-_SPECS: list[Any] = [
-    TableSpec(
-        NAME, "summary", f"{NAMED} as shipped, and the best of ours apart", summary_cells,
-        down=("corpus", "quality"), across=("metric",),
-        notes=(f"{NAMED} was named beforehand; the best of ours is chosen after the fact, corpus by corpus, as the "
-               "best published is.",),
-    ),
-    FigureSpec(NAME, "chart", "the same as a picture", "bars", "corpus", "Spearman", summary_bars),
-    *(
-        TableSpec(NAME, corpus, f"every metric, {board.file}", partial(board_cells, corpus=corpus), across=("quality",))
-        for corpus, board in BOARDS.items()
-    ),
-]  # fmt: skip
-PAPER = Paper(
+PAPER = declared(
     NAME,
-    "Leaderboard",
-    tuple(_SPECS),
-    notes=(
-        "Spearman's rank correlation of single turns with people, references left out. “Best published” is the highest "
-        "of the papers' own tables, sub-metrics included, and of the DialEvalMetrics collection's rerun.",
-        "Signs are those of the scores. Of `mlm-nce` and `mlm-ppl` lower is better: a number above zero says that "
-        "they order responses the wrong way round.",
-        "FBD's six corpora hold responses and ratings of USR, GRADE and Zhao once more. `fbd` and `prd` judge systems, "
-        "not turns, and are on FBD's page; `diversity` judges groups, whose ratings were not released.",
-    ),
+    {
+        "summary": summary_cells,
+        "chart": summary_bars,
+        **{corpus: partial(board_cells, corpus=corpus) for corpus in BOARDS},
+    },
+    named=NAMED,
 )

@@ -15,7 +15,7 @@ from turnwise.analyses.evaluate import evaluate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce.cells import FigureSpec, Ours, Paper, Stand, Stands, TableSpec, by_corpus, chosen
+from turnwise.reproduce.cells import Ours, Stand, Stands, by_corpus, chosen, declared
 from turnwise.reproduce.maude_probe import accuracy_cells, along, scatter
 from turnwise.reproduce.maude_samples import (
     DIALOGUES,
@@ -160,28 +160,9 @@ def protocol_bars(space: Workspace) -> list[dict[str, Any]]:
 PERSONACHAT = "personachat_valid"
 ZERO_SHOT = {"DailyDialog": "dailydialog_test", "Frames": "frames_train", "MultiWOZ": "multiwoz_test"}
 STATISTICS = ("mean", "std", "delta")
-ONE_SET = "the models in use hold this baseline with all negatives only"
 # What the heads that learnt from one set of negatives are called in a pack that has them.
 ON_SEMANTICS: Stands = {"MAUDE": (Stand("maude[role=maude-semantics]"),)}
 ON_SYNTAX: Stands = {"MAUDE": (Stand("maude[role=maude-syntax]"),)}
-STANDING_IN = (
-    "Where the paper translates to German and back, ours exchanges words for WordNet synonyms; where it has a "
-    "sequence-to-sequence model, ours has the causal language model in use, which answers some contexts greedily. Each "
-    "kind is held against the true responses to the same contexts."
-)
-SAMPLED = (
-    f"Ours stands on every context of {DIALOGUES} dialogues, drawn by the seed from PersonaChat's validation set; the "
-    "paper's on all. Brackets: bootstrap over dialogues."
-)
-TRAINED_APART = (
-    "The bundled models have no network that learnt from one set of negatives: `tools/pack/maude.py` trains such "
-    "networks, and docs/results/maude.md shows their tables. Of models that have them, what is said at Table 6 holds."
-)
-ZERO_SHOT_SAMPLED = (
-    f"Ours stands on every context of {ZERO_SHOT_DIALOGUES} dialogues of each corpus, drawn by the seed: DailyDialog's "
-    "and MultiWOZ's test sets, and Frames. As in the paper, contexts of Frames and MultiWOZ are read sentence by "
-    "sentence. Brackets: bootstrap over dialogues."
-)
 
 
 def spread_of(
@@ -251,35 +232,22 @@ def zero_shot_cells(space: Workspace) -> dict[Key, Ours]:
     return by_corpus(ZERO_SHOT, of)
 
 
-_DELTA: dict[str, Any] = {"down": ("quality",), "across": ("metric", "statistic"), "notes": (SAMPLED, STANDING_IN)}
-_ONE_SET: dict[str, Any] = {**_DELTA, "notes": (TRAINED_APART,)}
-PAPER = Paper(
+ON_ALL_AND_OURS = {**ON_ALL, **OURS}
+PAPER = declared(
     "maude",
-    "Learning an Unreferenced Metric for Online Dialogue Evaluation",
-    (
-        TableSpec("maude", "1", "how far responses score below the true ones, trained on all negatives",
-                  partial(delta_cells, stands={**ON_ALL, **OURS}, statistics=("delta",)), **_DELTA),
-        TableSpec("maude", "2", "system means against calibrated ratings", human_cells, down=("quality",),
-                  across=("metric", "level"),
-                  notes=("Beside the paper's protocol, single conversations against the rating that each was given.",)),
-        TableSpec("maude", "3", "corpora never seen", zero_shot_cells, down=("corpus", "quality"),
-                  across=("metric", "statistic"), notes=(ZERO_SHOT_SAMPLED,)),
-        TableSpec("maude", "4", "trained on semantic negatives only", partial(delta_cells, stands=ON_SEMANTICS),
-                  otherwise=ONE_SET, **_ONE_SET),
-        TableSpec("maude", "5", "trained on syntactic negatives only", partial(delta_cells, stands=ON_SYNTAX),
-                  otherwise=ONE_SET, **_ONE_SET),
-        TableSpec("maude", "6", "trained on all negatives", partial(delta_cells, stands={**ON_ALL, **OURS}), **_DELTA),
-        TableSpec("maude", "protocols", "both protocols on rated data at hand: Spearman", protocol_cells,
-                  down=("corpus", "metric"), across=("statistic",),
-                  notes=("Uncalibrated: over single responses. Calibrated: over systems, six on Topical-Chat and five "
-                         "on PersonaChat, people among them as in the paper.",)),
-        FigureSpec("maude", "Fig. 2", "both protocols on rated data at hand", "bars", "metric", "Spearman",
-                   protocol_bars),
-        TableSpec("maude", "Appendix A", "in which fifth of a dialogue are two utterances?", accuracy_cells,
-                  across=("corpus",),
-                  notes=("The paper shows a picture only. Half of the dialogues teach, half test.",)),
-        FigureSpec("maude", "Fig. 3", "pairs of utterances along two discriminants", "points", "first", "second",
-                   scatter, notes=("Directions learnt from one half of the dialogues; points of the other half.",)),
-        FigureSpec("maude", "Figs. 4-6", "scores along a dialogue", "lines", "turn", "score", along),
-    ),
-)  # fmt: skip
+    {
+        "1": partial(delta_cells, stands=ON_ALL_AND_OURS, statistics=("delta",)),
+        "2": human_cells,
+        "3": zero_shot_cells,
+        "4": partial(delta_cells, stands=ON_SEMANTICS),
+        "5": partial(delta_cells, stands=ON_SYNTAX),
+        "6": partial(delta_cells, stands=ON_ALL_AND_OURS),
+        "protocols": protocol_cells,
+        "Fig. 2": protocol_bars,
+        "Appendix A": accuracy_cells,
+        "Fig. 3": scatter,
+        "Figs. 4-6": along,
+    },
+    dialogues=DIALOGUES,
+    zero_shot=ZERO_SHOT_DIALOGUES,
+)

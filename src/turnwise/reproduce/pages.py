@@ -147,24 +147,25 @@ def _layer(base: alt.Chart, figure: Figure, colour: alt.Color) -> Any:
 
 
 READING = (
-    "Every cell is *ours* / *published*; brackets hold the 95 % interval of ours (bootstrap over contexts), **bold** "
-    "says that ours is the published number to every printed digit, a dash that there is none, and a footnote why."
+    "Every cell is *ours* / *published*. Brackets hold the 95 % interval of ours (bootstrap over contexts). **Bold** "
+    "means that ours equals the published number to every printed digit. A dash means that there is no number of ours, "
+    "and its footnote gives the reason."
 )
 
 
 def paper_page(found: Reproduced, about: str) -> str:
     """The page of a paper."""
-    paper = found.paper
-    blocks = [f"# {paper.title}", about, READING, *paper.notes, *counted(found)]
+    blocks = [f"# {found.paper.title}", about, READING, *introduction(found)]
     blocks += [_block(made) for made in found.made]
     return "\n\n".join(blocks) + "\n"
 
 
-def counted(found: Reproduced) -> list[str]:
-    """How many published numbers there are and what became of them, where there are any."""
+def introduction(found: Reproduced) -> list[str]:
+    """Return the paper's notes, how many published numbers are computed here, and where all of ours are."""
     published, filled, same = found.counts()
-    line = f"Of {published:,} published numbers {filled:,} are computed here; {same:,} come out the same."
-    return [line] if published else []
+    line = f"Of {published:,} published numbers, {filled:,} are computed here; {same:,} come out the same."
+    every = f"`turnwise reproduce {found.paper.name} --format json` prints every number in full, with its n and metric."
+    return [*found.paper.notes, *([line] if published else []), every]
 
 
 def index_page(found: Sequence[Reproduced], about: str) -> str:
@@ -243,17 +244,18 @@ def write_pages(found: Sequence[Reproduced], space: Workspace, out: Path) -> lis
 
 
 def publish(source: Path, target: Path) -> list[str]:
-    """Copy a run's Markdown, JSON and figures into `target` in place of those of the same papers; return their names.
+    """Copy a run's Markdown and figures into `target` in place of those of the same papers; return their names.
 
-    Pages of other papers stay. HTML pages, and what a run keeps to resume, are not copied.
+    Of the JSON only summaries are copied. Pages of other papers stay.
     """
     names = sorted(page.stem for page in source.glob("*.md"))
     for name in names:
         for old in (target / "figures").glob(f"{name}-*.svg"):
             old.unlink()
-        for pattern in (f"{name}.md", f"{name}.json", f"figures/{name}-*.svg"):
-            for file in sorted(source.glob(pattern)):
-                write_text(target / file.relative_to(source), file.read_text(encoding="utf-8"))
+        for file in [source / f"{name}.md", *sorted(source.glob(f"figures/{name}-*.svg"))]:
+            write_text(target / file.relative_to(source), file.read_text(encoding="utf-8"))
+        if (summary := source / "tables" / f"{name}-summary.json").is_file():
+            write_text(target / f"{name}-summary.json", summary.read_text(encoding="utf-8"))
     return names
 
 
@@ -293,7 +295,7 @@ def _svg(figure: Figure, out: Path) -> str:
 
 
 def _html(one: Reproduced, said: str, drawings: dict[str, str]) -> str:
-    lines = [said, READING.replace("*", ""), *one.paper.notes, *counted(one)]
+    lines = [said, READING.replace("*", ""), *introduction(one)]
     blocks = [_html_block(made, drawings) for made in one.made]
     return _render(one.paper.title, lines, blocks, [])
 

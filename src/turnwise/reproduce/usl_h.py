@@ -20,16 +20,14 @@ from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.uslh import compose, compose_ratings
 from turnwise.reproduce.cells import (
-    FigureSpec,
     Ours,
-    Paper,
     Stand,
     Stands,
-    TableSpec,
     by_corpus,
     chosen,
     correlated,
     correlations,
+    declared,
     rater_weights,
     raters_cells,
     shipped,
@@ -182,7 +180,6 @@ def swap_bars(space: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-EXAMPLES = "the texts of the paper's examples are not part of its release"
 VECTORS, ENCODER = "word vectors of the models in use", "the encoder of the models in use"
 BERT = "the models in use, not BERT"
 HEAD = "a small network on the encoder of the models in use"
@@ -344,34 +341,18 @@ def composite_cells(space: Workspace) -> dict[Key, Ours]:
     return by_corpus(CORPORA, of)
 
 
-MAPPING = "; ".join(f"{corpus}: {of.file}, {of.said()}" for corpus, of in CORPORA.items())
-PAPER = Paper(
+PAPER = declared(
     "usl-h",
-    "Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems",
-    (
-        TableSpec("usl-h", "1", "two candidates", lambda _: {}, otherwise=EXAMPLES, across=("corpus",)),
-        TableSpec("usl-h", "2", "how far raters agree", kappa_cells, down=("corpus", "quality"), across=("statistic",)),
-        TableSpec("usl-h", "3", "sub-metrics against the quality each stands for", sub_metric_cells,
-                  down=("quality", "metric"), across=("corpus", "statistic")),
-        TableSpec("usl-h", "4", "metrics against the overall rating", whole_cells,
-                  across=("corpus", "quality", "statistic")),
-        TableSpec(
-            "usl-h", "5", "picking the best of several responses", rerank_cells, across=("statistic",),
-            notes=("The paper had people vote between two picks of 100 generated candidates for feeling. Ours are "
-                   "picks of the rated responses of several systems to a context, and a pick wins by its overall "
-                   "rating: another question, answered without a new vote.",),
-        ),
-        TableSpec("usl-h", "6", "compositions of people's own ratings", composite_cells,
-                  across=("corpus", "statistic")),
-        TableSpec("usl-h", "7", "four examples", lambda _: {}, otherwise=EXAMPLES, across=("corpus",)),
-        FigureSpec("usl-h", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", rater_bars),
-        FigureSpec("usl-h", "Fig. 3", "mean score by what people say: (understandable, sensible, specific)", "bars",
-                   "group", "mean score", group_bars),
-        FigureSpec("usl-h", "Fig. 4", "what if one sub-metric were as good as people?", "bars",
-                   "taken from people", "Pearson with the overall rating", swap_bars),
-    ),
-    notes=("The paper's annotations are not public. Its tables are computed on ratings of others, each on 0 to 1. "
-           f"{MAPPING}. Where the paper prints DailyDialog, ours is the first of these.",
-           "The paper's dialogues come without facts, so USL-H and its rivals ask here about the context alone "
-           f"(`{CONTEXT_ALONE}`); `usl-h` as shipped, which also reads what a speaker knows, is a row apart.",),
-)  # fmt: skip
+    {
+        "2": kappa_cells,
+        "3": sub_metric_cells,
+        "4": whole_cells,
+        "5": rerank_cells,
+        "6": composite_cells,
+        "Fig. 2": rater_bars,
+        "Fig. 3": group_bars,
+        "Fig. 4": swap_bars,
+    },
+    mapping="; ".join(f"{corpus}: {of.file}, {of.said()}" for corpus, of in CORPORA.items()),
+    alone=CONTEXT_ALONE,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,15 +16,13 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.usr import usr_score
 from turnwise.reproduce.cells import (
     STATISTICS,
-    FigureSpec,
     Ours,
-    Paper,
     Stand,
     Stands,
-    TableSpec,
     by_corpus,
     correlated,
     correlations,
+    declared,
     ended,
     rater_weights,
     shipped,
@@ -232,65 +230,30 @@ def trick_cells(space: Workspace) -> dict[Key, Ours]:
     return {key: Ours(percent, low, high, value.n, "f1", notes=("turns of the frequent test set, in lower case",))}
 
 
-def _table(number: int, title: str, fill: Callable[[Workspace], Mapping[Key, Ours]], **more: Any) -> TableSpec:
-    return TableSpec("usr", str(number), title, fill, **more)
-
-
-def _by_quality() -> list[TableSpec]:
-    order = (OVERALL, *QUALITIES[:-1])
-    return [
-        _table(
-            10 + 2 * place + column,
-            f"all metrics on {corpus}, {quality}",
-            partial(metric_cells, corpus=corpus, qualities=(quality,)),
-            across=("level", "statistic"),
-            notes=SAME_COLUMNS if column and place else (),
-        )
-        for place, quality in enumerate(order)
-        for column, corpus in enumerate(FILES)
-    ]
-
-
-SAME_COLUMNS = (
-    "The paper's system-level columns of this table repeat those of Overall (Table 11) word for word; ours are of this "
-    "quality.",
-)
-SWAPPED = ("The paper prints Pearson under Spearman and the other way round; here both stand under their own names.",)
 FIVE = QUALITIES[:-1]
-
-PAPER = Paper(
+PAPER = declared(
     "usr",
-    "USR: An Unsupervised and Reference Free Evaluation Metric for Dialog Generation",
-    (
-        _table(1, "how far raters agree", agreement_cells, down=("corpus", "quality"), across=("statistic",)),
-        _table(2, "mean ratings of the systems", mean_cells, down=("corpus", "metric"), across=("quality",)),
-        *(
-            _table(
-                3 + place, f"best metrics by quality, {corpus}",
-                partial(metric_cells, corpus=corpus, qualities=FIVE, levels=("turn",), best_of=str(3 + place)),
-                down=("quality", "metric"), across=("statistic",),
+    {
+        "1": agreement_cells,
+        "2": mean_cells,
+        **{
+            str(3 + place): partial(
+                metric_cells, corpus=corpus, qualities=FIVE, levels=("turn",), best_of=str(3 + place)
             )
             for place, corpus in enumerate(FILES)
-        ),
-        *(
-            _table(
-                5 + place, f"turn-level correlation with Overall, {corpus}",
-                partial(metric_cells, corpus=corpus, qualities=(OVERALL,), levels=("turn",)),
-                across=("statistic",), notes=SWAPPED,
-            )
+        },
+        **{
+            str(5 + place): partial(metric_cells, corpus=corpus, qualities=(OVERALL,), levels=("turn",))
             for place, corpus in enumerate(FILES)
-        ),
-        *_by_quality(),
-        FigureSpec(
-            "usr", "Fig. 2", "what each rater weighs", "bars", "quality", "share of weight", weight_rows,
-            notes=("Least squares on z-scored qualities, by rater (the paper drew five of them), through a softmax.",),
-        ),
-        TableSpec("usr", "regression", "Overall from the five qualities", regression_cells, across=("statistic",)),
-        TableSpec("usr", "f1-trick", "one answer to everything", trick_cells, across=("statistic",)),
-    ),
-    notes=(
-        "F-1 in the published tables counts characters; so does ours here (`f1:released`). Correlations leave out "
-        f"“{REFERENCE}”, which is the reference: at system level five systems are left on Topical-Chat, four on "
-        f"PersonaChat. Rows named “{AUTHORS}” use the 300 scores that the authors published.",
-    ),
-)  # fmt: skip
+        },
+        **{
+            str(10 + 2 * place + column): partial(metric_cells, corpus=corpus, qualities=(quality,))
+            for place, quality in enumerate((OVERALL, *FIVE))
+            for column, corpus in enumerate(FILES)
+        },
+        "Fig. 2": weight_rows,
+        "regression": regression_cells,
+        "f1-trick": trick_cells,
+    },
+    authors=AUTHORS,
+)
