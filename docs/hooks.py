@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.io.formats import format_table
-from turnwise.metrics.catalogue import catalogue
+from turnwise.metrics.registry import catalogue
 
 TABLES = {"metrics": catalogue, "formats": format_table}
 

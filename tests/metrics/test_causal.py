@@ -17,7 +17,7 @@ import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
-from turnwise.metrics.causal import above_cutoff, reduced
+from turnwise.metrics.holistic import above_cutoff, reduced
 from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.requests import Continuation

@@ -16,7 +16,7 @@ from toy_models import Toy
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.consistency import aggregated, own_turns, pairs_of
+from turnwise.metrics.holistic import aggregated, own_turns, pairs_of
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.requests import Answer, Classify, Request, Window
 

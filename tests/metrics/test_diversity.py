@@ -13,7 +13,7 @@ from scipy.stats import entropy
 
 import turnwise as tw
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.diversity import Diversity
+from turnwise.metrics.holistic import Diversity
 from turnwise.metrics.registry import load_metric
 
 

@@ -16,8 +16,8 @@ from toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
+from turnwise.metrics.learned import blended, scaled
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.metrics.ruber import blended, scaled
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.heads import write_head
 from turnwise.models.pack import Pack

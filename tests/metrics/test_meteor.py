@@ -11,7 +11,7 @@ from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import meteor_score
 
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.meteor import align, count_chunks
+from turnwise.metrics.overlap import align, count_chunks
 from turnwise.metrics.registry import load_metric
 from turnwise.text import wordnet
 from turnwise.text.tokenise import lower_words

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.catalogue import lacking
-from turnwise.metrics.registry import CLASSIC, entries, expand, load_metric, signature, split_list
+from turnwise.metrics.registry import CLASSIC, entries, expand, lacking, load_metric, signature, split_list
 
 
 def test_a_name_a_mode_and_options() -> None:

@@ -18,7 +18,7 @@ from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged
 from turnwise.io.read import read_rows
 from turnwise.metrics.base import Metric, Score
-from turnwise.metrics.consistency import own_turns
+from turnwise.metrics.holistic import own_turns
 from turnwise.report.digest import digest
 from turnwise.report.page import render
 from turnwise.report.tables import MOST_PAIRS, contradictions, group_table

@@ -34,7 +34,7 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.files import write_json
 from turnwise.metrics.embeddings import cosines
-from turnwise.metrics.ruber import pooled_words
+from turnwise.metrics.learned import pooled_words
 from turnwise.models.export.heads import write_head
 from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack

@@ -47,10 +47,10 @@ from turnwise.engine.answer import batches
 from turnwise.engine.score import judge_examples
 from turnwise.engine.session import Session
 from turnwise.files import write_text
-from turnwise.metrics.fbd import FrechetBertDistance
+from turnwise.metrics.distributions import FrechetBertDistance
+from turnwise.metrics.learned import Blend
 from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric
-from turnwise.metrics.ruber import Blend
 from turnwise.models.generate import Decoding, Writer
 from turnwise.models.kinds import pool
 from turnwise.models.pack import Pack, load_pack

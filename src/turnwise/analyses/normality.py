@@ -16,7 +16,7 @@ from turnwise.analyses.evaluate import Problems, rows_of
 from turnwise.analyses.table import Rows
 from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.distance import Distance
+from turnwise.metrics.distributions import Distance
 from turnwise.metrics.registry import load_metric
 from turnwise.models.requests import Request
 from turnwise.stats.frechet import FEWEST, shapiro_wilk

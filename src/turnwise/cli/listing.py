@@ -22,7 +22,7 @@ WIDE = 110
 def metric_list(form: str, models: str | None = None) -> None:
     """Every registered metric with what it is and needs; with models, also whether they can answer it."""
     from turnwise.engine.session import Session
-    from turnwise.metrics.catalogue import catalogue
+    from turnwise.metrics.registry import catalogue
 
     rows = catalogue(None if models is None else Session(models).roles)
     if show.machine_readable(rows, form, whole={"metrics": rows}):

@@ -47,8 +47,8 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.engine.score import Judged
     from turnwise.engine.totals import ClusterTotals, MeansByName
     from turnwise.metrics.base import Score
-    from turnwise.metrics.distance import Pair
-    from turnwise.metrics.diversity import Replies
+    from turnwise.metrics.distributions import Pair
+    from turnwise.metrics.holistic import Replies
     from turnwise.problems import Problem
     from turnwise.stats.exact import ExactSums
     from turnwise.stats.frechet import Moments

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from turnwise.metrics.consistency import pairs_of
+from turnwise.metrics.holistic import pairs_of
 from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
 from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, interval, number, one_line, printable

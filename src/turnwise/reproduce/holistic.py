@@ -12,7 +12,7 @@ from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
-from turnwise.metrics.consistency import aggregated, own_turns
+from turnwise.metrics.holistic import aggregated, own_turns
 from turnwise.reproduce.cells import (
     STATISTICS,
     Ours,

@@ -1,4 +1,4 @@
-"""RUBER (Tao et al. 2018) and its form on BERT's vectors: is it like the reference, and does it answer the context?"""
+"""Small networks on word or sentence vectors: RUBER, PONE, InferSent's comparison and skip-thought."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, RunMetric, Score
-from turnwise.metrics.embeddings import Vectors, cosines
+from turnwise.metrics.base import Mode, Need, RunMetric, Score, TurnMetric
+from turnwise.metrics.embeddings import PRINTED_DECIMALS, Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
+from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.heads_numpy import (
     CONTEXT_TURNS,
     CONTEXT_WORDS,
     LAYER,
     Numbers,
+    compared,
     layers,
     read_text,
     related,
     sigmoid,
 )
-from turnwise.models.requests import Embed, Lookup, Request, Weights
+from turnwise.models.requests import Embed, Floats, Lookup, Request, Weights
 from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words
 
@@ -189,3 +191,119 @@ class BertRuber(Blended):
         if references:
             found["referenced"] = float(cosines(response[None], np.stack(references)).max())
         return found, weights
+
+
+@register({"pone": {}})
+@dataclass(frozen=True, kw_only=True)
+class Pone(BertRuber):
+    """EN-PONE, the form with enhanced negatives alone, which USL-H's tables have."""
+
+    summary: ClassVar[str] = "BERT-RUBER, taught to tell the response from similar ones"
+    cite: ClassVar[str] = (
+        "Lan et al. 2020, PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue"
+    )
+    roles: ClassVar[frozenset[str]] = frozenset({"pone", "encoder"})
+
+
+# --- Two of MAUDE's baselines, both with InferSent's comparison: over a recurrent network, and over-------
+
+
+MAUDE = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(TurnMetric):
+    """A network that compares the context's vector with the response's; the released form flattens every turn."""
+
+    turns: str = str(CONTEXT_TURNS)
+
+    cite: ClassVar[str] = MAUDE
+    needs: ClassVar[frozenset[Need]] = frozenset({"context"})
+    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"turns": "all"}}
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_turns(self.turns)
+
+    def context(self, example: Example) -> str:
+        """The turns that count, as one text."""
+        return " ".join(last_turns(example.context, self.turns))
+
+
+@register({"infersent": {}})
+@dataclass(frozen=True, kw_only=True)
+class InferSent(Compared):
+    """Reads words with a recurrent network; of a long context, the last ones."""
+
+    summary: ClassVar[str] = "a recurrent network's word that the response is the true one, whole and in place"
+    roles: ClassVar[frozenset[str]] = frozenset({"infersent", "vectors"})
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        context = plain_words(self.context(example))[-CONTEXT_WORDS:]
+        return (Weights("infersent"), Lookup(context), Lookup(plain_words(example.response)))
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        weights, context, response = answers
+        read = (read_text(weights, name, words) for name, words in (("context", context), ("response", response)))
+        return Score(float(sigmoid(layers(weights, compared(weights, *read)))))
+
+
+@register({"bert-nli": {}})
+@dataclass(frozen=True, kw_only=True)
+class BertNli(Compared):
+    """DistilBERT-NLI in MAUDE's tables: a frozen encoder's vectors of the flattened context and of the response."""
+
+    summary: ClassVar[str] = "the same word from a frozen encoder's vectors"
+    roles: ClassVar[frozenset[str]] = frozenset({"bert-nli", "encoder"})
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        texts = (self.context(example), example.response)
+        return (Weights("bert-nli"), *(Embed(text, layer=LAYER) for text in texts))
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        weights, context, response = answers
+        return Score(float(sigmoid(layers(weights, compared(weights, context, response)))))
+
+
+# --- Skip-thought (Kiros et al. 2015): texts are alike if a network that foretells neighbours reads-------
+
+
+Part = Literal["both", "uni", "bi"]
+
+
+@register({"skip-thought": {}})
+@dataclass(frozen=True, kw_only=True)
+class SkipThought(TurnMetric):
+    """One vector from a network that reads forwards and one from a network that reads both ways, side by side.
+
+    `part` takes one of them alone. With several references the best counts.
+    """
+
+    part: Part = "both"
+
+    summary: ClassVar[str] = "cosine of the vectors of a network that learnt to foretell neighbouring utterances"
+    cite: ClassVar[str] = "Kiros et al. 2015, Skip-Thought Vectors"
+    needs: ClassVar[frozenset[Need]] = frozenset({"references"})
+    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
+    mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
+    roles: ClassVar[frozenset[str]] = frozenset({"skip-thought", "vectors"})
+    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        texts = (example.response, *example.references)
+        return (Weights("skip-thought"), *(Lookup(plain_words(text)) for text in texts))
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        weights, response, *references = answers
+        if not any(map(len, references)):
+            return NO_REFERENCE_WORDS
+        if not len(response):
+            return Score(0.0)
+        vectors = [self._vector(weights, words) for words in (response, *references) if len(words)]
+        value = float(cosines(np.stack(vectors[:1]), np.stack(vectors[1:])).max())
+        return Score(round(value, PRINTED_DECIMALS) if self.mode == "released" else value)
+
+    def _vector(self, weights: Numbers, words: Floats) -> Any:
+        wanted = ("uni", "bi") if self.part == "both" else (self.part,)
+        return np.concatenate([read_text(weights, name, words) for name in wanted]).astype(np.float64)
