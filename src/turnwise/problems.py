@@ -7,6 +7,9 @@ from dataclasses import dataclass
 # Every code with its text; the details of a problem fill the braces. Programs and tests match codes, never texts.
 TEXTS: dict[str, str] = {
     "other": "{text}",
+    # Folders that a run writes to.
+    "folder.owned": "another run writes here ({owner}). Fix: wait for it, or choose another folder.",
+    "folder.unwritable": "cannot be written ({reason}). Fix: choose another folder.",
     # Rows that cannot be read: lines of a file.
     "line.long": "expected at most {most} MiB, got a longer line. Fix: write one object a line.",
     "encoding": "byte {byte} of the line ({value}) is not UTF-8. Fix: save the file as UTF-8.",
