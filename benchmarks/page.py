@@ -7,21 +7,24 @@ from typing import Any
 
 HEAD = """# Speed
 
-`{command}` measured everything on this page in one run, on the machine at hand. Ratios are of runs that
-took turns, so that a busy machine slows both sides alike.
+`{command}` measured all figures of this page in one run on one machine. The two sides of a ratio ran in turns, so a busy
+machine slows both alike.
 
 {processor}, {threads} threads, {gflops:,.0f} GFLOP/s in a large matrix product. Weights: {weights}.
 """
 SIDES = """
 ## Side by side
 
-*naive*: torch in fp32, one text at a time in the order given, one forward pass per masked token, the context read twice
-for every response, the whole conversation encoded anew for every turn, and what a classifier reads padded to 128
-tokens, as USR's release gives every pair to its retrieval models. *naive, unpadded*: the same without that padding.
-*fp32*: the same weights in our engine; scores agree to 1e-3. *int8*: a pack as it is shipped, computing in whole
-numbers (`--models NAME@int8`); scores are held against those of full precision by rank. A causal language model
-computes in fp32 either way. Coherence: five responses to each context. MAUDE: every turn of dialogues of twelve. *Of
-the peak*: of a large product in fp32, which whole numbers may exceed.
+- *naive*: torch in fp32, one text at a time in the given order. It makes one forward pass per masked token, reads the
+  context twice for every response, and encodes the whole conversation again for every turn. Classifiers read pairs
+  padded to 128 tokens, as in USR's release.
+- *naive, unpadded*: the same without that padding.
+- *fp32*: the same weights in our engine; scores agree to 1e-3.
+- *int8*: a shipped pack with integer arithmetic (`--models NAME@int8`). Its scores are compared with those of full
+  precision by rank. A causal language model computes in fp32 either way.
+- Coherence has five responses per context, MAUDE every turn of dialogues of twelve.
+- *Of the peak*: share of the speed of a large fp32 product, which integers may exceed.
+
 Other packages run in fp32 on the same weights, in batches: bert-score, the CrossEncoder of sentence-transformers on
 pairs of turns, and minicons for the likelihood of responses by a masked and of continuations by a causal model.
 """
