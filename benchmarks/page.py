@@ -7,8 +7,8 @@ from typing import Any
 
 HEAD = """# Speed
 
-`{command}` measured all figures of this page in one run on one machine. The two sides of a ratio ran in turns, so a busy
-machine slows both alike.
+`{command}` measured all figures of this page in one run on one machine. The two sides of a ratio ran in turns,
+so a busy machine slows both alike.
 
 {processor}, {threads} threads, {gflops:,.0f} GFLOP/s in a large matrix product. Weights: {weights}.
 """

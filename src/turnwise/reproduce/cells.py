@@ -237,6 +237,15 @@ def declared(name: str, fills: Mapping[str, Fill], **words: object) -> Paper:
     return Paper(name, of["title"], tuple(specs), _filled(of.get("notes", ()), texts), of["version"])
 
 
+def stands(paper: str, name: str) -> Stands:
+    """The ways to compute a paper's metrics, by published name and most faithful first, as papers.toml lists them."""
+    of = _declarations()[paper]
+    return {
+        metric: tuple(Stand(**{key: text.format(**of["texts"]) for key, text in way.items()}) for way in ways)
+        for metric, ways in of["stands"][name].items()
+    }
+
+
 @cache
 def _declarations() -> dict[str, Any]:
     return tomllib.loads(files("turnwise.reproduce").joinpath("papers.toml").read_text(encoding="utf-8"))

@@ -16,13 +16,13 @@ from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Lookup
 from turnwise.reproduce.cells import (
     Ours,
-    Stand,
     Stands,
     by_corpus,
     chosen,
     correlations,
     declared,
     shipped,
+    stands,
 )
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.workspace import Workspace
@@ -74,28 +74,7 @@ REBUILT = "Empathetic (rebuilt)"
 GRADE = "grade_empatheticdialogues"
 # How many of 150 answers the released mixtures take from the first system; the two systems themselves come first.
 MIXTURES = (150, 0, 12, 35, 45, 66, 73, 89, 119, 119, 137)
-VECTORS = "word vectors of the models in use, not GloVe"
-FIRST = "the encoder of the models in use, not BERT"
-SECOND = "the trunk of the model of next utterances in use, not RoBERTa"
-METRICS: Stands = {
-    "BLEU": (
-        Stand("bleu-4[corpus=true]", "smoothed and tokenised by us; the authors' BLEU is nltk's without smoothing"),
-    ),
-    "METEOR": (Stand("meteor", "nltk's METEOR as theirs, on words as our tokeniser parts them"),),
-    "ROUGE-L": (Stand("rouge-l", "nlg-eval's formula on words of our tokeniser; the authors' is py-rouge's"),),
-    "Greedy": (Stand("greedy-matching", models=VECTORS),),
-    "Average": (Stand("embedding-average", models=VECTORS),),
-    "Extrema": (Stand("vector-extrema[rule=max]", "the largest number of a dimension, as the authors'", VECTORS),),
-    "BERTScore-B": (Stand("bertscore", models=FIRST),),
-    "BERTScore-R": (
-        Stand("bertscore[encoder=encoder-roberta,layer=10]"),
-        Stand("bertscore[encoder=nup-trunk]", models=SECOND),
-    ),
-    "FBD-B": (Stand("fbd:released", models=FIRST),),
-    "FBD-R": (Stand("fbd:released[role=encoder-roberta]"), Stand("fbd:released[role=nup-trunk]", models=SECOND)),
-    "PRD-B": (Stand("prd:released", models=FIRST),),
-    "PRD-R": (Stand("prd:released[role=encoder-roberta]"), Stand("prd:released[role=nup-trunk]", models=SECOND)),
-}
+METRICS = stands("fbd", "metrics")
 OURS = shipped("fbd", "prd")
 # Fig. 2: the same distance by several readings of several encoders.
 ENCODERS: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from turnwise.analyses.evaluate import evaluate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce.cells import Ours, Stand, Stands, by_corpus, chosen, declared
+from turnwise.reproduce.cells import Ours, Stand, Stands, by_corpus, chosen, declared, stands
 from turnwise.reproduce.maude_probe import accuracy_cells, along, scatter
 from turnwise.reproduce.maude_samples import (
     DIALOGUES,
@@ -32,13 +32,7 @@ from turnwise.reproduce.workspace import Workspace
 from turnwise.stats.calibrate import calibrate
 from turnwise.stats.correlation import spearman
 
-HEADS = "a network of the models in use, trained on other dialogues than the paper's"
-ON_ALL: Stands = {
-    "RUBER": (Stand("ruber[blend=unreferenced]", models=HEADS),),
-    "InferSent": (Stand("infersent", models=HEADS),),
-    "DistilBERT-NLI": (Stand("bert-nli", models=HEADS),),
-    "MAUDE": (Stand("maude", models=HEADS),),
-}
+ON_ALL = stands("maude", "on_all")
 OURS: Stands = {"nup (ours)": (Stand("nup"),)}
 # As Table 2 calls a quality, and as the logs do.
 QUALITIES = {
@@ -161,8 +155,8 @@ PERSONACHAT = "personachat_valid"
 ZERO_SHOT = {"DailyDialog": "dailydialog_test", "Frames": "frames_train", "MultiWOZ": "multiwoz_test"}
 STATISTICS = ("mean", "std", "delta")
 # What the heads that learnt from one set of negatives are called in a pack that has them.
-ON_SEMANTICS: Stands = {"MAUDE": (Stand("maude[role=maude-semantics]"),)}
-ON_SYNTAX: Stands = {"MAUDE": (Stand("maude[role=maude-syntax]"),)}
+ON_SEMANTICS = stands("maude", "on_semantics")
+ON_SYNTAX = stands("maude", "on_syntax")
 
 
 def spread_of(

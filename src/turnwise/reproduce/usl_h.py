@@ -22,7 +22,6 @@ from turnwise.metrics.uslh import compose, compose_ratings
 from turnwise.reproduce.cells import (
     Ours,
     Stand,
-    Stands,
     by_corpus,
     chosen,
     correlated,
@@ -31,6 +30,7 @@ from turnwise.reproduce.cells import (
     rater_weights,
     raters_cells,
     shipped,
+    stands,
 )
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.workspace import Workspace
@@ -180,50 +180,11 @@ def swap_bars(space: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-VECTORS, ENCODER = "word vectors of the models in use", "the encoder of the models in use"
 BERT = "the models in use, not BERT"
-HEAD = "a small network on the encoder of the models in use"
-SUB_METRICS: Mapping[str, Stands] = {
-    UNDERSTANDABLE: {
-        "Embedding Average": (Stand("embedding-average", models=VECTORS),),
-        "MLM-PPL": (Stand("mlm-ppl", models=BERT),),
-        "BERTScore": (Stand("bertscore", models=ENCODER),),
-        "BERT-VUP": (Stand("vup", models=BERT),),
-    },
-    SENSIBLE: {
-        "Vector Extrema": (Stand("vector-extrema", models=VECTORS),),
-        "EN-PONE": (Stand("pone", models=HEAD),),
-        "BERT-RUBER": (Stand("bert-ruber", models=HEAD),),
-        "BERT-NUP": (Stand("nup", models=BERT),),
-    },
-    SPECIFIC: {
-        "Embedding Average": (Stand("embedding-average", models=VECTORS),),
-        "MLM-NCE": (Stand("mlm-nce", models=BERT),),
-        "MLM-SLOR": (Stand("mlm-slor", models=BERT),),
-        "MLM-Likelihood": (Stand("mlm-likelihood", models=BERT),),
-    },
-}
-WHOLE: Stands = {
-    **{f"BLEU-{n}": (Stand(f"bleu-{n}"),) for n in (2, 3, 4)},
-    "METEOR": (Stand("meteor"),),
-    "ROUGE-L": (Stand("rouge-l"),),
-    "Embedding Average": (Stand("embedding-average", models=VECTORS),),
-    "Greedy Matching": (Stand("greedy-matching", models=VECTORS),),
-    "Vector Extrema": (Stand("vector-extrema", models=VECTORS),),
-    "BERTScore": (Stand("bertscore", models=ENCODER),),
-    "BERT-RUBER": (Stand("bert-ruber", models=HEAD),),
-    "EN-PONE": (Stand("pone", models=HEAD),),
-    "BERT-NUP": (Stand("nup", models=BERT),),
-    "USL_S-A": (Stand(AVERAGE, models=BERT),),
-    "USL_S-H": (Stand(HIERARCHY, models=BERT),),
-}
+SUB_METRICS = {quality: stands("usl-h", quality.lower()) for quality in ASPECTS}
+WHOLE = stands("usl-h", "whole")
 EMPATHIC = f"usl-h[{CONTEXT_ALONE},likability=empathy]"
-RIVALS: Stands = {
-    "BERTScore": WHOLE["BERTScore"],
-    "BERT-RUBER": WHOLE["BERT-RUBER"],
-    "BERT-NUP": WHOLE["BERT-NUP"],
-    "USL_S-H": WHOLE["USL_S-H"],
-}
+RIVALS = {name: WHOLE[name] for name in ("BERTScore", "BERT-RUBER", "BERT-NUP", "USL_S-H")}
 
 
 def kappa_cells(space: Workspace) -> dict[Key, Ours]:
@@ -253,8 +214,8 @@ def sub_metric_cells(space: Workspace) -> dict[Key, Ours]:
 
     def of(corpus: str) -> dict[Key, Ours]:
         cells: dict[Key, Ours] = {}
-        for quality, stands in SUB_METRICS.items():
-            cells |= correlations(space, corpus, mapped(space, corpus), stands, qualities={quality: quality})
+        for quality, ways in SUB_METRICS.items():
+            cells |= correlations(space, corpus, mapped(space, corpus), ways, qualities={quality: quality})
         return cells | {key: ours for key, ours in human_cells(space, corpus).items() if key.quality in ASPECTS}
 
     return by_corpus(CORPORA, of)

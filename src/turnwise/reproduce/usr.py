@@ -17,8 +17,6 @@ from turnwise.metrics.usr import usr_score
 from turnwise.reproduce.cells import (
     STATISTICS,
     Ours,
-    Stand,
-    Stands,
     by_corpus,
     correlated,
     correlations,
@@ -26,6 +24,7 @@ from turnwise.reproduce.cells import (
     ended,
     rater_weights,
     shipped,
+    stands,
 )
 from turnwise.reproduce.published import Key, of_table
 from turnwise.reproduce.workspace import Workspace
@@ -122,30 +121,9 @@ def weight_rows(space: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-VECTORS = "word vectors of the models in use, not GloVe"
-ENCODER = "the encoder of the models in use, not RoBERTa"
-MODELS = "the published definition, asked of the models in use"
-STANDARDISED = "parts standardised over the corpus"
-METRICS: Stands = {
-    "F-1": (Stand("f1:released"),),
-    **{f"BLEU-{n}": (Stand(f"bleu-{n}:released"),) for n in range(1, 5)},
-    "METEOR": (Stand("meteor", "nltk's METEOR; the table has METEOR 1.5 (Java), which also knows paraphrases"),),
-    "ROUGE-L": (Stand("rouge-l:released"),),
-    "Greedy Matching": (Stand("greedy-matching", models=VECTORS),),
-    "Embedding Average": (Stand("embedding-average", models=VECTORS),),
-    "Vector Extrema": (Stand("vector-extrema", models=VECTORS),),
-    "Skip-Thought": (Stand("skip-thought", models="a small network of our own in place of the authors'"),),
-    "BERTScore (base)": (Stand("bertscore[encoder=encoder-roberta,layer=10]"), Stand("bertscore", models=ENCODER)),
-    "BERTScore (large)": (Stand("bertscore:released"),),
-    "USR-MLM": (Stand("usr-mlm:released", models=MODELS),),
-    "USR-DR (x = c)": (Stand("usr-dr-c:released", models=MODELS),),
-    "USR-DR (x = f)": (Stand("usr-dr-f:released", models=MODELS),),
-    "USR": (Stand("usr:released[constants=batch]", STANDARDISED, MODELS),),
-}
+METRICS = stands("usr", "metrics")
 # On PersonaChat the authors let DR(c) stand for every quality but the first.
-ON_PERSONACHAT: Stands = {
-    "USR": (Stand("usr:released[constants=batch,feeds=mlm/dr_c/dr_c/dr_c/dr_c]", STANDARDISED, MODELS),)
-}
+ON_PERSONACHAT = stands("usr", "on_personachat")
 OURS = shipped("usr", "usr-mlm", "usr-dr-c", "usr-dr-f", "usl-h", "length")
 TRICK = ". i the , that a to it is of"
 AUTHORS = "authors' own scores"
