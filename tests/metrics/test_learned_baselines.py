@@ -19,7 +19,7 @@ from turnwise.metrics.base import Score
 from turnwise.metrics.learned import blended, scaled
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.export.build import PackBuilder
-from turnwise.models.export.heads import write_head
+from turnwise.models.export.weights import write_head
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Embed, Lookup, Weights
 from turnwise.problems import Problem

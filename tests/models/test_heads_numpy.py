@@ -17,7 +17,7 @@ from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.models import heads_numpy as heads
 from turnwise.models.export.build import PackBuilder
-from turnwise.models.export.heads import pack_weights, write_head
+from turnwise.models.export.weights import pack_weights, write_head
 from turnwise.models.pack import load_pack
 from turnwise.models.requests import Weights
 from turnwise.models.verify import verify_pack

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.models.export.graph import Graph
-from turnwise.models.export.storage import OUTERMOST, on_grid, quantise, restore
+from turnwise.models.export.storage import OUTERMOST, on_grid, quantise
 from turnwise.models.onnx.session import open_session, thread_count
+
+
+def restore(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The weights that `quantise` kept."""
+    return numbers.astype(np.float32) * scales[:, None]
 
 
 def weights(seed: int, shape: tuple[int, int] = (24, 96)) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 
-from turnwise.models.export.heads import pack_weights  # noqa: E402
+from turnwise.models.export.weights import pack_weights  # noqa: E402
 from turnwise.models.heads_numpy import unpack_weights  # noqa: E402
 from turnwise.train.baselines import (  # noqa: E402  # noqa: E402
     JUDGES,
@@ -144,7 +144,7 @@ def test_texts_are_numbered_once_and_keep_their_last_words(small_words: Any) -> 
 def small_words(tmp_path: Path) -> Any:
     """A pack with two words."""
     from turnwise.models.export.build import PackBuilder
-    from turnwise.models.export.tables import _named, _save
+    from turnwise.models.export.weights import _named, _save
 
     builder = PackBuilder(tmp_path / "pack")
     values = np.array([[3, 4], [1, -1]], dtype=np.int8)

@@ -35,7 +35,7 @@ from turnwise.engine.cache import Cache
 from turnwise.files import write_json
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.learned import pooled_words
-from turnwise.models.export.heads import write_head
+from turnwise.models.export.weights import write_head
 from turnwise.models.heads_numpy import LAYER, unpack_weights
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.requests import Lookup

@@ -33,7 +33,7 @@ import torch
 from turnwise.bots.language_model import prompt_text
 from turnwise.files import write_text
 from turnwise.models.export.build import build_pack
-from turnwise.models.export.maude import OWN
+from turnwise.models.export.weights import OWN
 from turnwise.models.generate import Writer
 from turnwise.models.heads_numpy import unpack_weights
 from turnwise.models.maude import MaudeModel, header

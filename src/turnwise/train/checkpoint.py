@@ -80,7 +80,13 @@ def save_model(folder: Path, weights: Tensors, config: dict[str, Any], tokenizer
     write_tensors(folder / WEIGHTS, {name: value.detach().to("cpu", torch.float16) for name, value in weights.items()})
     write_json(folder / "config.json", config)
     if tokenizer.resolve() != (folder / "tokenizer.json").resolve():
-        shutil.copyfile(tokenizer, folder / "tokenizer.json")
+        copy_file(tokenizer, folder / "tokenizer.json")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file in one step."""
+    with atomic(target) as partial:
+        shutil.copyfile(source, partial)
 
 
 def save_heads(folder: Path, weights: Tensors, layout: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.models.generate import Writer
 from turnwise.text.augment.substitute import Sense, paraphrases
 from turnwise.text.inputs import CONTEXT_TOKENS, CONTEXT_TURNS, restyled
@@ -50,7 +51,7 @@ def read_replies(path: Path | None) -> tuple[ModelReply, ...]:
 
 def write_replies(path: Path, replies: Sequence[ModelReply]) -> None:
     """One reply a line."""
-    path.write_text("".join(json.dumps(asdict(reply)) + "\n" for reply in replies), encoding="utf-8")
+    write_text(path, (json.dumps(asdict(reply)) + "\n" for reply in replies))
 
 
 def asked(places: Places, rng: Random) -> ModelReply:

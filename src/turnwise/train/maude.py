@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.export.maude import CARD, OWN, WEIGHTS
+from turnwise.files import atomic, write_json
+from turnwise.models.export.weights import CARD, OWN, WEIGHTS
 from turnwise.models.maude_head import GAIN, Difference
 from turnwise.models.requests import Floats
 from turnwise.models.utterances import Reading
-from turnwise.train.checkpoint import save_model
+from turnwise.train.checkpoint import copy_file, save_model
 from turnwise.train.classifiers import config_of
 from turnwise.train.loop import Fitted, Recipe, fit_epochs, seeded
 from turnwise.train.maude_data import KINDS, SEMANTICS, SYNTAX, DialogueBatch, DrawnDialogues, Kind, Sampled
@@ -275,10 +274,11 @@ def save_head(
         facts["role"] = OWN
     if own is not None:
         for name in ("model.safetensors", "config.json", "tokenizer.json"):
-            shutil.copyfile(own / name, folder / name)
+            copy_file(own / name, folder / name)
         facts["role"] = OWN
-    save_file(folded(model), folder / WEIGHTS, metadata=facts)
-    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with atomic(folder / WEIGHTS) as partial:
+        save_file(folded(model), partial, metadata=facts)
+    write_json(folder / CARD, card)
 
 
 def folded(model: MaudeNetwork) -> dict[str, Floats]:

@@ -14,14 +14,23 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic
-from turnwise.models.export.bert import Bert, WordTable, trunk_weights
-from turnwise.models.export.heads import check_foundations, copy_heads, head_roles
-from turnwise.models.export.keep import keep_roles
-from turnwise.models.export.llama import LONGEST, export_llama
-from turnwise.models.export.maude import FINENESS as RECURRENT_FINENESS
-from turnwise.models.export.maude import OWN, encoder_of, is_head, pack_head, role_of
+from turnwise.models.export.networks import LONGEST, Bert, WordTable, export_llama, trunk_weights
 from turnwise.models.export.storage import Floats, quantise
-from turnwise.models.export.tables import count, write_unigrams, write_vectors
+from turnwise.models.export.weights import (
+    OWN,
+    RECURRENT_FINENESS,
+    check_foundations,
+    copy_heads,
+    count,
+    encoder_of,
+    head_roles,
+    is_head,
+    pack_head,
+    read_json,
+    role_of,
+    write_unigrams,
+    write_vectors,
+)
 from turnwise.models.manifest import FORMAT, MANIFEST, check_name
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Embed, Window
@@ -41,10 +50,10 @@ def roles_in(folder: Path) -> tuple[str, ...]:
     if small := head_roles(folder):
         return small
     if (folder / "heads.json").is_file():
-        if _json(folder / "config.json").get("model_type") == "llama":
+        if read_json(folder / "config.json").get("model_type") == "llama":
             raise TurnwiseError(f"{folder}: a pack takes BERT classifiers; let one learn from this (option teacher)")
-        return tuple(_json(folder / "heads.json")["heads"])
-    config = _json(folder / "config.json")
+        return tuple(read_json(folder / "heads.json")["heads"])
+    config = read_json(folder / "config.json")
     architecture = (config.get("architectures") or ["?"])[0]
     roles = {"BertModel": "encoder", "BertForMaskedLM": "masked-lm", "LlamaForCausalLM": "causal-lm"}
     if architecture not in roles:
@@ -83,9 +92,9 @@ class PackBuilder:
         if head_roles(folder):
             self.roles |= copy_heads(folder, roles, self.out)
             return
-        config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
+        config, weights = read_json(folder / "config.json"), _weights(folder / "model.safetensors")
         file = "+".join(roles) + ".onnx"
-        card = _json(folder / "card.json") if (folder / "card.json").is_file() else {}
+        card = read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
         entry: dict[str, Any] = {
             "file": file,
             "tokenizer": self._tokenizer(folder),
@@ -114,7 +123,7 @@ class PackBuilder:
         graph.save(self.out / file, {"roles": file})
 
     def _add_heads(self, graph: Bert, folder: Path, roles: Sequence[str], entry: Mapping[str, Any]) -> None:
-        layout, heads = _json(folder / "heads.json"), _weights(folder / "heads.safetensors")
+        layout, heads = read_json(folder / "heads.json"), _weights(folder / "heads.safetensors")
         window = Window(first=int(layout["first_tokens"]), second=int(layout["second_tokens"]))
         for role in roles:
             graph.add_head(role, heads, layout["pooling"], layout["activation"])
@@ -145,7 +154,7 @@ class PackBuilder:
 
     def _trunk(self, folder: Path, role: str, fineness: float | None) -> dict[str, Any]:
         """Write the layers of a trunk that serves one head alone."""
-        config, weights = _json(folder / "config.json"), _weights(folder / "model.safetensors")
+        config, weights = read_json(folder / "config.json"), _weights(folder / "model.safetensors")
         file = f"{role}.onnx"
         table = self._word_table(weights) if fineness is not None else None
         graph = Bert(weights, config, fineness, table)
@@ -295,13 +304,6 @@ def build_pack(
     return Pack(out)
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise TurnwiseError(f"{path}: cannot be read as JSON ({problem})") from None
-
-
 def _weights(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -310,3 +312,32 @@ def _weights(path: Path) -> dict[str, Any]:
         return dict(load_file(path))
     except (SafetensorError, OSError) as problem:
         raise TurnwiseError(f"{path}: cannot be read as safetensors ({problem})") from None
+
+
+# The keys of a role's entry that name files.
+FILES = ("file", "tokenizer", "words", "weights")
+
+
+def keep_roles(pack: Path, out: Path, filled: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Copy what the roles of a pack need that are not filled yet; returns their entries for the manifest."""
+    opened = Pack(pack)
+    roles: dict[str, dict[str, Any]] = json.loads((pack / MANIFEST).read_text(encoding="utf-8"))["roles"]
+    kept = {name: dict(entry) for name, entry in roles.items() if name not in filled}
+    for entry in kept.values():
+        for key in FILES:
+            if entry.get(key):
+                content = opened.read(entry[key])
+                entry[key] = _written(content, entry[key], out, renamed=key == "tokenizer")
+    return kept
+
+
+def _written(content: bytes, file: str, out: Path, renamed: bool) -> str:
+    """The name under which a file now lies in `out`; one that several roles share may be there already."""
+    target, number = out / file, 1
+    while target.exists() and target.read_bytes() != content:
+        if not renamed:
+            raise TurnwiseError(f"{file} of the pack to keep differs from the new one; build all roles that share it")
+        number += 1
+        target = out / f"{Path(file).stem.split('-')[0]}-{number}{Path(file).suffix}"
+    target.write_bytes(content)
+    return target.name

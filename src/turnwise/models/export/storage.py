@@ -70,9 +70,3 @@ def _significant(steps: Floats) -> Floats:
 def block_size(inputs: int) -> int:
     """How many inputs share a step."""
     return next((size for size in BLOCKS if inputs % size == 0), inputs)
-
-
-def restore(numbers: npt.NDArray[np.int8], scales: Floats) -> Floats:
-    """The weights that `quantise` kept."""
-    restored: Floats = numbers.astype(np.float32) * scales[:, None]
-    return restored
