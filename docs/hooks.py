@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from turnwise.io.formats import format_table
+from turnwise.io.reader import format_table
 from turnwise.metrics.registry import catalogue
 
 TABLES = {"metrics": catalogue, "formats": format_table}

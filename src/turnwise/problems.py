@@ -54,6 +54,7 @@ TEXTS: dict[str, str] = {
     # Rows that cannot be read: items of a release.
     "item.missing": "missing. Fix: check that the corpus named is this file's.",
     "item.type": "expected {expected}, got {kind}. Fix: take the file as its authors released it.",
+    "item.empty": "no responses. Fix: take the file as its authors released it.",
     "item.shape": "{reason}. Fix: take the file as its authors released it.",
     "item.speaker": '{reason}. Fix: begin every turn with "User:" or "System:".',
     # What the rows of a run have in common.

@@ -14,9 +14,8 @@ import pytest
 from tests.engine.test_shards import rows
 
 import turnwise as tw
-from turnwise.io.partitions import Partition, partitions
 from turnwise.io.read import read_rows
-from turnwise.io.remote import Place, places, store
+from turnwise.io.remote import Partition, Place, partitions, places, store
 from turnwise.metrics.registry import load_metric
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'turnwise[ray]'")

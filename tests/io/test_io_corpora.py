@@ -10,9 +10,10 @@ import pytest
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
-from turnwise.io import corpora
-from turnwise.io.formats import format_table
-from turnwise.io.read import corpus_exclusions, read_rows
+from turnwise.io.read import read_rows
+from turnwise.io.reader import corpus_exclusions, format_table, readers
+
+RELEASES = [reader.name for reader in readers() if not reader.general]
 
 
 def write(path: Path, items: Any, *, lines: bool = False) -> Path:
@@ -278,9 +279,10 @@ def test_see(tmp_path: Path) -> None:
 def test_native_rows_are_not_mistaken_for_a_release(tmp_path: Path) -> None:
     native = {"response": "a", "context": "User: hi", "annotations": {"x": [1]}, "model": "m", "dialogue_id": "d"}
     del native["annotations"]
-    assert corpora.recognise(native) is None
-    assert corpora.recognise({"response": "a", "context": ["b"], "annotators": ["r"], "annotations": {}}) is None
-    assert corpora.recognise(["response", "context"]) is None
+    other = {"response": "a", "context": ["b"], "annotators": ["r"], "annotations": {}}
+    for item in (native, other):
+        (row,) = read_rows([item])
+        assert (row.id, row.example and row.example.response) == ("row:1", "a")
 
 
 def test_a_faulty_item_costs_itself_only(tmp_path: Path) -> None:
@@ -310,7 +312,7 @@ def test_an_item_of_another_shape_costs_itself_only(tmp_path: Path) -> None:
     assert "item: not as this format has it (TypeError" in faults(rows)[0]
 
 
-@pytest.mark.parametrize("name", corpora.CORPORA)
+@pytest.mark.parametrize("name", RELEASES)
 def test_the_wrong_corpus_is_a_clear_fault_and_no_crash(tmp_path: Path, name: str) -> None:
     items: list[Any] = [
         {"response": "a", "context": ["b"]},
@@ -325,12 +327,29 @@ def test_exclusions() -> None:
     assert corpus_exclusions("usr") == ("Original Ground Truth",)
     assert corpus_exclusions("zhao") == ("ground-truth",)
     assert corpus_exclusions("fed") == ()
-    with pytest.raises(TurnwiseError, match="corpus 'x' is not known"):
+    with pytest.raises(TurnwiseError, match=r"^corpus: format 'x' is not known"):
         corpus_exclusions("x")
 
 
 def test_the_table_of_formats_names_every_corpus() -> None:
     rows = format_table()
-    assert {f"--corpus {name}" for name in corpora.CORPORA} <= {row["format"] for row in rows}
+    assert set(RELEASES) <= {row["format"] for row in rows}
     assert len({tuple(row) for row in rows}) == 1
     assert all(row["files"] and row["what"] for row in rows)
+
+
+def test_an_item_without_responses_is_a_row(tmp_path: Path) -> None:
+    items = [USR_ITEM, {**USR_ITEM, "responses": []}, USR_ITEM]
+    rows = list(read_rows(write(tmp_path / "tc_usr_data.json", items)))
+    assert [row.error and row.error.code for row in rows] == [None, None, "item.empty", None, None]
+
+
+def test_numbers_and_lists_beyond_measure_cost_their_item_only(tmp_path: Path) -> None:
+    item = {"Dataset": "convai2_EVAL", "Context": "a", "Response": "b", "DialogModel": "m"}
+    deep = {**item, "HumanScores": "[" * 100_000}
+    rows = list(read_rows(write(tmp_path / "g.json", [deep, {**item, "HumanScores": "[1]"}]), corpus="grade"))
+    assert [row.error and row.error.code for row in rows] == ["item.shape", None]
+    turn = {"context": "User: a", "response": "System: b", "system": "m", "annotations": {"Overall": [10**400]}}
+    good = {**turn, "annotations": {"Overall": [1]}}
+    rows = list(read_rows(write(tmp_path / "f.json", [turn, good]), corpus="fed"))
+    assert [row.error and row.error.code for row in rows] == ["item.shape", None]

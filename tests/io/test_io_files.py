@@ -16,7 +16,7 @@ import zstandard
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import file_stem, read_rows
+from turnwise.io.read import describe, file_stem, read_rows
 from turnwise.io.source import open_bytes, resolve
 
 
@@ -122,7 +122,7 @@ def test_a_file_may_have_a_name_like_a_pattern(tmp_path: Path) -> None:
         ("here.json", r"here.json: no such file; check the path \(did you mean .*here.jsonl\?\)"),
         ("nowhere/x.jsonl", r"no such file; check the path \(there is no folder .*nowhere either\)"),
         ("*.csv", r"\*.csv: no file matches; "),
-        ("empty", "empty: no file in this folder can be read; put [^']* files there$"),
+        ("empty", "empty: no file in this folder can be read; put files named [^']* there$"),
         (
             "outer",
             r"outer: no file in this folder .* or give '.*outer/\*\*/\*.jsonl' for those in folders",
@@ -139,12 +139,12 @@ def test_what_is_not_there(tmp_path: Path, request_: str, error: str) -> None:
 
 @pytest.mark.parametrize("address", ["s3://bucket/chats.jsonl", Path("gs://bucket/*.jsonl")])
 def test_an_address_needs_a_cluster(address: str | Path) -> None:
-    with pytest.raises(TurnwiseError, match=r"^[gs][s3]://bucket/.*jsonl: an address, .*; add --engine ray"):
+    with pytest.raises(TurnwiseError, match=r"^[gs][s3]://bucket/.*jsonl: an address, .*; score it with"):
         read_rows([address])
 
 
 def test_an_unknown_corpus_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(TurnwiseError, match="corpus 'usrr' is not known; known are usr, fbd, grade"):
+    with pytest.raises(TurnwiseError, match=r"^corpus: format 'usrr' is not known; did you mean 'usr'"):
         read_rows([tmp_path], corpus="usrr")
 
 
@@ -197,3 +197,16 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
     with file.open("a") as more:
         more.write('{"response": "written while it is read"}')
     assert [row.line for row in rows][-1] == 20_001
+
+
+def test_a_file_name_that_is_not_utf_8_can_be_written_again(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9\n1.jsonl")
+    try:
+        (tmp_path / name).write_text('{"response": "a"}\n{}\n')
+    except OSError:
+        pytest.skip("this file system has no such names")
+    one, other = read_rows(tmp_path / name)
+    assert (one.id, one.system) == (r"caf\xe9\n1:1", r"caf\xe9\n1")
+    for text in (one.id, one.file, str(describe(other))):
+        assert text.encode().isascii()
+        assert "\n" not in text

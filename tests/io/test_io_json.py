@@ -16,8 +16,8 @@ from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
 from turnwise.io import json_text
 from turnwise.io.json_text import json_lines, json_values
-from turnwise.io.problem import Problem
 from turnwise.io.read import describe, read_rows
+from turnwise.io.reader import Problem
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -174,3 +174,55 @@ def test_lists_of_any_layout_are_read_through_any_window(
     assert [value for _, value in found] == rows
     numbers = [line for line, _ in found]
     assert numbers == sorted(numbers)
+
+
+# --- one bad element of a list ----------------------------------------------------------------------------
+
+GOOD = '{"response": "good"}'
+BAD_ELEMENTS = [
+    '{"response": }',
+    '{"response": "a',
+    '{"response": "a", "b": "c}',
+    '{"response": "a""}',
+    '{"response" "a"}',
+    "{response: 'a'}",
+    '{"response": "a", "ratings": {"x": [1, }}',
+    '{"response": "a", "context": ["b"}',
+    "nul",
+    '{"response": NaN1}',
+]
+
+
+@pytest.mark.parametrize("bad", BAD_ELEMENTS)
+@pytest.mark.parametrize("pattern", ["[{},\n{},\n{}]", "[\n  {},\n  {},\n  {}\n]\n"])
+def test_one_bad_element_costs_itself_only(tmp_path: Path, bad: str, pattern: str) -> None:
+    for place in range(3):
+        elements = [GOOD] * 3
+        elements[place] = bad
+        file = write(tmp_path / "a.json", pattern.replace("{}", "%s") % tuple(elements))
+        found = [row.example is not None for row in read_rows(file)]
+        # A string that is never closed may hide the end of the list, but no other element.
+        assert found[:3] == [element == GOOD for element in elements]
+        assert not any(found[3:])
+
+
+@pytest.mark.parametrize("bad", ['{"response": }', '{"response" "a"}', "nul", '{"response": "a"'])
+def test_one_bad_element_of_a_list_on_one_line(tmp_path: Path, bad: str) -> None:
+    rows = read_rows(write(tmp_path / "a.json", f"[{GOOD}, {bad}, {GOOD}]"))
+    assert [row.example is not None for row in rows] == [True, False, True]
+
+
+def test_a_bad_element_with_objects_inside_costs_one_row(tmp_path: Path) -> None:
+    elements = [json.dumps({"response": "a", "more": [{"b": 1}, {"c": {"d": 2}}]}, indent=2) for _ in range(4)]
+    elements[1] = elements[1].replace('"b": 1', '"b": ')
+    rows = list(read_rows(write(tmp_path / "a.json", "[" + ",\n".join(elements) + "]")))
+    assert [row.example is not None for row in rows] == [True, False, True, True]
+    assert [row.line for row in rows] == [1, 14, 27, 40]
+
+
+def test_bad_elements_are_passed_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "CHUNK", 64)
+    elements = [GOOD if number % 2 else f'{{"response": "{"x" * number}", "a": {number}; }}' for number in range(400)]
+    rows = list(read_rows(write(tmp_path / "a.json", "[" + ",\n".join(elements) + "]")))
+    assert [row.example is not None for row in rows] == [bool(number % 2) for number in range(400)]
+    assert [row.line for row in rows] == list(range(1, 401))

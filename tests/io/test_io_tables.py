@@ -6,8 +6,11 @@ import csv
 import io
 import json
 import sys
+import time
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from hypothesis import strategies as st
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
-from turnwise.io import table
+from turnwise.io import tables as table
 from turnwise.io.read import read_rows
 from turnwise.problems import Problem
 
@@ -96,7 +99,11 @@ def test_the_mapping_holds_for_json_too(tmp_path: Path) -> None:
     [
         ("reply,history\na,b\n", {}, "a.csv: no column 'response'; its columns are reply, history; name the right one"),
         ("reply\na\n", {"response": "text"}, "a.csv: no column 'text' to read response from; its columns are reply$"),
-        ("response\na\n", {"answer": "response"}, "--map answer=response: 'answer' is not a field; the fields are id"),
+        (
+            "response\na\n",
+            {"answer": "response"},
+            "^mapping: answer=response: 'answer' is not a field; the fields are",
+        ),
         ("response\na\n", {"ratings.": "response"}, "'ratings.' is not a field"),
         ("response,response\na,b\n", {}, "a.csv: two columns are called 'response'; rename one of them"),
         (b"resp\xffonse\na\n", {}, "a.csv:1: the header cannot be read: encoding: byte 5"),
@@ -266,9 +273,9 @@ def test_a_pandas_frame_of_mixed_cells_costs_only_the_bad_ones() -> None:
 
 def test_a_release_format_is_no_table(tmp_path: Path) -> None:
     pl.DataFrame(TABLE).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(TurnwiseError, match="the release format usr is a file of JSON; leave --corpus out"):
+    with pytest.raises(TurnwiseError, match=r"^corpus: 'usr' reads files named .*, and .* is a table"):
         list(read_rows(tmp_path / "a.parquet", corpus="usr"))
-    with pytest.raises(TurnwiseError, match="the release format usr is a file of JSON; leave --corpus out"):
+    with pytest.raises(TurnwiseError, match=r"^corpus: 'usr' reads files named .*, and .* is a table"):
         read_rows(pl.DataFrame(TABLE), corpus="usr")
 
 
@@ -307,3 +314,37 @@ def test_a_list_with_something_else_in_it() -> None:
 def test_what_is_no_input(data: object, error: str) -> None:
     with pytest.raises(TurnwiseError, match=error):
         read_rows(data)
+
+
+# --- what a red team found --------------------------------------------------------------------------------
+
+
+def test_a_damaged_parquet_file_is_never_more_than_one_line(tmp_path: Path) -> None:
+    pl.DataFrame({"response": [f"r{n}" for n in range(100)], "context": [["a"]] * 100}).write_parquet(tmp_path / "a")
+    whole = (tmp_path / "a").read_bytes()
+    file = tmp_path / "a.parquet"
+    for seed in range(300, 600):
+        random, damaged = Random(seed), bytearray(whole)
+        for _ in range(random.choice([1, 2, 4])):
+            damaged[random.randrange(len(damaged))] = random.randrange(256)
+        file.write_bytes(damaged)
+        with suppress(TurnwiseError):
+            list(read_rows(file))
+
+
+def test_a_table_of_many_columns_is_read_in_linear_time(tmp_path: Path) -> None:
+    def seconds(columns: int) -> float:
+        names = [f"ratings.q{n}" if n % 2 else f"x{n}" for n in range(columns)]
+        text = ",".join(["response", *names]) + "\n" + ",".join(["a", *("1" for _ in names)]) + "\n"
+        file = write(tmp_path / "a.csv", text)
+        start = time.perf_counter()
+        (row,) = read_rows(file)
+        assert row.example is not None
+        assert len(row.example.ratings) == columns // 2
+        return time.perf_counter() - start
+
+    seconds(1000)
+    assert seconds(50_000) < 60 * max(seconds(5_000), 0.005)
+    with pytest.raises(TurnwiseError, match=r"its columns are x0, .* \(1,000 in all\)") as caught:
+        list(read_rows(write(tmp_path / "b.csv", ",".join(f"x{n}" for n in range(1000)))))
+    assert len(str(caught.value)) < 400

@@ -23,8 +23,7 @@ from turnwise.engine.session import Session
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
 from turnwise.errors import TurnwiseError
-from turnwise.io.partitions import PARTITION_BYTES, Partition, partitions
-from turnwise.io.remote import as_url, is_url, places, retrieve, store
+from turnwise.io.remote import PARTITION_BYTES, Partition, as_url, is_url, partitions, places, retrieve, store
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import Asked
 

@@ -20,8 +20,8 @@ from turnwise.engine.score import Ask, Judged, judge_rows
 from turnwise.engine.session import Session, relaxed_gc
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.errors import TurnwiseError
-from turnwise.io.identity import InputIdentity
 from turnwise.io.read import read_rows
+from turnwise.io.unique import InputIdentity
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import SYSTEMS, Asked, as_asked

@@ -15,7 +15,7 @@ from turnwise.analyses.evaluate import check_targets, evaluate, refuse_waiting
 from turnwise.analyses.rated import Item, clusters_of, named_twice, rated_items
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import corpus_exclusions
+from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import GROUPS, Asked, as_asked, expand
 from turnwise.problems import Problem

@@ -14,7 +14,8 @@ from turnwise.analyses.rivals import RivalRow, rivals
 from turnwise.analyses.table import Rows
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import corpus_exclusions, names_apart
+from turnwise.io.read import names_apart
+from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import Asked

@@ -14,7 +14,7 @@ from turnwise.engine.session import calibration_mismatches
 from turnwise.engine.shown import Shown
 from turnwise.engine.spool import Spool
 from turnwise.errors import TurnwiseError
-from turnwise.io.identity import InputIdentity
+from turnwise.io.unique import InputIdentity
 from turnwise.metrics.base import Metric
 from turnwise.problems import Problem
 

@@ -14,7 +14,7 @@ from turnwise.engine.aggregate import Summary
 from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spooled_turns
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.errors import TurnwiseError
-from turnwise.io.identity import same_input
+from turnwise.io.unique import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from turnwise.dialogue import Row
-from turnwise.io.columns import KNOWN
+from turnwise.io.native import KNOWN
 from turnwise.metrics.registry import GROUPS, SYSTEMS, Asked, answerable, as_asked, load_metric, members
 from turnwise.models.pack import DEFAULT_PACK, INSTALL
 

@@ -113,7 +113,7 @@ def verified(checked: Sequence[Checked], form: str) -> None:
 
 def format_list(form: str) -> None:
     """Every file format that can be read."""
-    from turnwise.io.formats import format_table
+    from turnwise.io.reader import format_table
 
     rows = format_table()
     if show.machine_readable(rows, form, whole={"formats": rows}):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from collections.abc import Iterator
 
-from turnwise.io.problem import Records, kind
+from turnwise.io.reader import Reader, Records, kind, register
 from turnwise.problems import Problem
 
 BOM = codecs.BOM_UTF8
 # A line or a value beyond this is no row of dialogue; reading on would fill the memory.
 MAX_BYTES = 1 << 26
 CHUNK = 1 << 16
+
+_SIGNS = re.compile(r'["\[\]{},\n]|\\.', re.DOTALL)
+_OPENS = {"}": "{", "]": "["}
 
 _decode = json.JSONDecoder().decode
 _decode_at = json.JSONDecoder().raw_decode
@@ -57,9 +61,9 @@ def parse_line(line: bytes) -> object:
 
 
 def json_values(stream: io.BufferedReader) -> Records:
-    """The objects of one list, or one object after another however they are laid out, in little memory.
+    """Yield the objects of one list, or one object after another however they are laid out, in little memory.
 
-    A syntax error ends the stream, because nothing then tells where the next object starts.
+    After a syntax error reading goes on where the next object seems to start.
     """
     text = _Window(stream)
     listed = text.skip(" \t\r\n") == "["
@@ -69,7 +73,7 @@ def json_values(stream: io.BufferedReader) -> Records:
         line = text.line
         value = text.value()
         yield line, value if type(value) is dict or isinstance(value, Problem) else not_an_object(value)
-        if isinstance(value, Problem):
+        if isinstance(value, Problem) and not text.recover():
             return
     if not listed:
         return
@@ -130,6 +134,8 @@ class _Window:
         self._size = CHUNK
         self._text, self._ended = "", False
         self.at, self.line = 0, 1
+        # The blanks before a value on its line, unless something else stands there.
+        self._indent: str | None = ""
 
     def skip(self, characters: str) -> str:
         """Move past some characters; the one that follows, or "" at the end of the file."""
@@ -138,8 +144,12 @@ class _Window:
                 character = self._text[self.at]
                 if character not in characters:
                     return character
-                self.line += character == "\n"
                 self.at += 1
+                if character == "\n":
+                    self.line += 1
+                    self._indent = ""
+                elif self._indent is not None:
+                    self._indent = None if character == "," else self._indent + character
             if self._ended:
                 return ""
             self._more()
@@ -156,10 +166,56 @@ class _Window:
             except (ValueError, RecursionError) as problem:
                 return _beyond(problem)
             else:
-                self.line += self._text.count("\n", self.at, end)
-                self.at = end
+                self._move(end)
+                self._indent = None
                 self._size = CHUNK
                 return value
+
+    def recover(self) -> bool:
+        """Move past a faulty value, to where the next one seems to start; returns whether there is such a place.
+
+        That is behind the bracket that closes the value, or where another object starts that cannot be a part of it.
+        A line break ends a string, so a stray quote spoils no more than its line.
+        """
+        indent, open_brackets, before, place = self._indent, "", "", self.at
+        in_string = False
+        while True:
+            edge = len(self._text) - (0 if self._ended else len(indent or "") + 2)
+            while (found := _SIGNS.search(self._text, place)) and found.start() < edge:
+                sign, place = found[0], found.end()
+                if sign == "\n":
+                    in_string = False
+                    own = indent is not None and "[" not in open_brackets
+                    if own and open_brackets and self._text.startswith(f"{indent}{{", place):
+                        return self._move(place)
+                elif sign == '"' or in_string:
+                    in_string ^= sign == '"'
+                elif sign == "," and not open_brackets:
+                    return self._move(place)
+                elif sign == "{" and before == "," and open_brackets.endswith("{"):
+                    return self._move(found.start())
+                elif sign in "[{":
+                    open_brackets += sign
+                elif sign in _OPENS:
+                    inside = open_brackets.rpartition(_OPENS[sign])
+                    if not inside[1] and sign == "]":
+                        return self._move(found.start())
+                    open_brackets = inside[0]
+                    if not open_brackets:
+                        return self._move(place)
+                if sign != "\n":
+                    before = sign
+            if self._ended:
+                return False
+            # The last character may be the first half of an escape.
+            self._move(found.start() if found else max(place, len(self._text) - 1))
+            self._more()
+            place = 0
+
+    def _move(self, place: int) -> bool:
+        self.line += self._text.count("\n", self.at, place)
+        self.at = place
+        return True
 
     def _may_be_cut(self, problem: json.JSONDecodeError) -> bool:
         """Whether more text could mend the error: it lies at the edge, or in a string that runs over it."""
@@ -168,9 +224,8 @@ class _Window:
         return (open_string or at_edge) and len(self._text) - self.at < MAX_BYTES
 
     def _located(self, problem: json.JSONDecodeError) -> Problem:
-        inside = self._text[self.at : problem.pos]
-        line = self.line + inside.count("\n")
-        return _bad_syntax(problem, self.at, f"mend line {line} of the file: nothing after it was read")
+        line = self.line + self._text.count("\n", self.at, problem.pos)
+        return _bad_syntax(problem, self.at, f"mend line {line} of the file")
 
     def _more(self) -> None:
         # Doubling keeps the work linear when one value is larger than the window.
@@ -179,3 +234,11 @@ class _Window:
         self._ended = not chunk
         self._text = self._text[self.at :] + self._decoder.decode(chunk, final=self._ended)
         self.at = 0
+
+
+register(
+    Reader("jsonl", (".jsonl", ".ndjson"), lambda source: source.delimiter is None, lambda source: source.items,
+           splittable=True, general=True, what="one example or one whole chat per line"),
+    Reader("json", (".json",), None, lambda source: source.items,
+           general=True, what="the same objects in one list, or one per line"),
+)  # fmt: skip

@@ -1,13 +1,22 @@
-"""The project's own row format: one mapping of fields to one checked `Example`."""
+"""The native row format: one mapping of fields, or one whole chat, to checked `Example`s.
+
+Of a chat, every assistant message becomes an example. System, developer and tool messages are instructions and
+machinery, not turns, so they are left out. So are assistant messages that only call a tool, and blank messages. Of a
+message made of parts, the text parts count.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from turnwise.dialogue import NO_RATINGS, Example, Ratings, is_blank
-from turnwise.io.problem import Unreadable, kind, shown
+from turnwise.errors import TurnwiseError
+from turnwise.io.json_text import not_an_object
+from turnwise.io.reader import Records, Unreadable, kind, shown
+from turnwise.io.write import example_to_dict
+from turnwise.problems import Problem
 from turnwise.wording import counted
 
 # Longer than any real reply; a longer one is a broken export, and would stall a model.
@@ -18,6 +27,20 @@ FIELDS = (
     *("id", "context", "response", "references", "facts", "system", "context_id", "dialogue_id", "group"),
     *("speakers", "ratings", "raters", "rated", "messages"),
 )
+KNOWN = dict.fromkeys((*FIELDS, *ALIASES))
+# Roles of chat messages that are no turns.
+NOT_TURNS = frozenset({"system", "developer", "tool", "function"})
+SPEAKERS = frozenset({"user", "assistant"})
+TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+
+
+def unlisted(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a row that are none of ours, if there are any.
+
+    >>> unlisted({"response": "Hi.", "cost": 3}), unlisted({"response": "Hi."})
+    ({'cost': 3}, None)
+    """
+    return None if row.keys() <= KNOWN.keys() else {key: value for key, value in row.items() if key not in KNOWN}
 
 
 def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -> Example:
@@ -176,3 +199,106 @@ def _rated(value: object) -> Literal["turn", "dialogue"]:
 def _either(row: Mapping[str, Any], field: str, alias: str) -> Any:
     value = row.get(field)
     return row.get(alias) if value is None else value
+
+
+def is_chat(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a whole conversation rather than one response."""
+    return row.get("messages") is not None and row.get("response") is None
+
+
+def chat_examples(
+    row: Mapping[str, Any], default_id: str, default_system: str
+) -> Iterator[tuple[str, Example | Problem]]:
+    """Each assistant message that has something before it, under its id; ratings are the whole dialogue's."""
+    row_id = name(row.get("id"), "id") or default_id
+    raters = names(row.get("raters") or row.get("annotators"), "raters")
+    shared: dict[str, Any] = {
+        "facts": facts_of(row.get("facts") or row.get("fact")),
+        "system": name(row.get("system"), "system") or default_system,
+        "dialogue_id": name(row.get("dialogue_id"), "dialogue_id") or row_id,
+        "group": name(row.get("group") or row.get("group_id"), "group"),
+        "ratings": ratings_of(row.get("ratings"), raters),
+        "raters": raters,
+        "rated": "dialogue",
+    }
+    speakers, spoken, nothing = list[str](), list[str](), True
+    for index, (position, role, text) in enumerate(_turns(row["messages"])):
+        if role == "assistant" and spoken:
+            nothing = False
+            turn_id = f"{row_id}:{index}"
+            try:
+                response = checked_response(text, f"messages[{position}].content")
+            except Unreadable as fault:
+                yield turn_id, fault.problem
+            else:
+                everybody = (*speakers, role)
+                yield turn_id, Example(response, tuple(spoken), id=turn_id, speakers=everybody, **shared)
+        if not is_blank(text):
+            speakers.append(role)
+            spoken.append(text)
+    if nothing:
+        raise Unreadable.of("messages.empty", "messages")
+
+
+def _turns(messages: object) -> Iterator[tuple[int, str, str]]:
+    """Position, role and text of the messages that are turns."""
+    if not isinstance(messages, list | tuple):
+        raise Unreadable.of("messages.type", "messages", kind=kind(messages))
+    for position, message in enumerate(messages):
+        field = f"messages[{position}]"
+        if not isinstance(message, Mapping):
+            raise Unreadable.of("message.type", field, kind=kind(message))
+        role, content = message.get("role"), message.get("content")
+        # An assistant message without content calls a tool: nobody hears it, so it is no turn.
+        known = role if isinstance(role, str) else ""
+        if known in NOT_TURNS or (role == "assistant" and content is None):
+            continue
+        if known not in SPEAKERS:
+            raise Unreadable.of("message.role", f"{field}.role", got=shown(role))
+        yield position, str(role), _content(content, f"{field}.content")
+
+
+def _content(content: object, field: str) -> str:
+    if isinstance(content, str):
+        return checked_text(content, field)
+    if not isinstance(content, list | tuple):
+        raise Unreadable.of("text.type", field, kind=kind(content))
+    found: list[str] = []
+    for position, part in enumerate(content):
+        if not isinstance(part, Mapping):
+            raise Unreadable.of("message.part", f"{field}[{position}]", kind=kind(part))
+        if isinstance(part.get("type"), str) and part["type"] in TEXT_PARTS:
+            found.extend(texts([part.get("text")], f"{field}[{position}].text"))
+    return "\n".join(found)
+
+
+def object_records(data: object) -> Records:
+    """The rows of a list or any other iterable of dicts and Examples, or of a single one."""
+    if isinstance(data, Mapping | Example):
+        data = [data]
+    if not isinstance(data, Iterable) or (isinstance(data, Sequence) and not data):
+        found = "an empty list" if isinstance(data, Sequence) else f"a value of type {type(data).__name__}"
+        raise TurnwiseError(f"{found} cannot be read; give paths, dicts, Examples or a data frame")
+    return ((line, _row(item)) for line, item in enumerate(data, 1))
+
+
+def _row(item: object) -> object:
+    if isinstance(item, Example):
+        return example_to_dict(item)
+    return plain(item) if isinstance(item, Mapping) else not_an_object(item)
+
+
+def plain(value: Any) -> Any:
+    """A value in the types that a JSON file would give; arrays and their numbers know how to become plain.
+
+    >>> import numpy
+    >>> plain({"ratings": {"Overall": numpy.array([4, 5])}})
+    {'ratings': {'Overall': [4, 5]}}
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value

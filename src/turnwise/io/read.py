@@ -8,29 +8,148 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
-from turnwise.io import corpora
-from turnwise.io.chat import chat_examples, is_chat
-from turnwise.io.columns import check_mapping, rename, unlisted
-from turnwise.io.corpora.base import Corpus
-from turnwise.io.dialogues import DialoguesOfFiles
 from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values, not_an_object
-from turnwise.io.native import example_from, row_id
-from turnwise.io.objects import object_records
-from turnwise.io.problem import Records, Unreadable
+from turnwise.io.native import chat_examples, example_from, is_chat, object_records, row_id, unlisted
+from turnwise.io.reader import Reader, Records, Unreadable, find, reader_for, suffixes
 from turnwise.io.source import BUFFER, PYTHON, Source, open_bytes, resolve, stem_of
-from turnwise.io.table import CsvRecords, frame_records, is_frame, keyed, parquet_records
-from turnwise.io.unique import report_repeats
+from turnwise.io.tables import CsvRecords, check_mapping, frame_records, is_frame, rename
+from turnwise.io.unique import DialoguesOfFiles, report_repeats
 from turnwise.problems import Problem
 
 # How many faulty records to look past for one that tells the format.
 _LOOK_AHEAD = 100
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+@dataclass
+class Input:
+    """What a reader is given: one source that is opened when its bytes are first asked for.
+
+    A reader takes `stream`, the decompressed bytes; or `items`, the records of JSON or of a delimited file; or opens
+    `path` itself. `head` and `first` show how the source begins without taking anything from it.
+    """
+
+    source: Source
+    stack: ExitStack
+    mapping: Mapping[str, str]
+    lines_before: int = 0
+
+    @property
+    def file(self) -> str:
+        """Return what the source is called in messages."""
+        return self.source.file
+
+    @property
+    def path(self) -> Path:
+        """Return the file's path."""
+        return self.source.path or Path(self.source.file)
+
+    @property
+    def stem(self) -> str:
+        """Return the file's name without its suffixes."""
+        return self.source.stem
+
+    @cached_property
+    def suffix(self) -> str:
+        """Return the suffix that tells the format, or an empty text."""
+        return self.source.suffix
+
+    @cached_property
+    def stream(self) -> io.BufferedReader:
+        """Return the source's bytes, decompressed."""
+        return self.stack.enter_context(open_bytes(self.source))
+
+    @cached_property
+    def head(self) -> bytes:
+        """Return the first bytes."""
+        return self.stream.peek(BUFFER)
+
+    @cached_property
+    def delimiter(self) -> str | None:
+        """Return what separates the cells of a delimited file; unnamed input is one if its header says so."""
+        if self.suffix in suffixes():
+            return _DELIMITERS.get(self.suffix)
+        if self.head.lstrip()[:1] in (b"{", b"["):
+            return None
+        header = self.head.partition(b"\n")[0].decode(errors="replace").lstrip("\ufeff")
+        wanted = self.mapping.get("response", "response")
+        found = (mark for mark in ("\t", ",") if wanted in [cell.strip().strip('"') for cell in header.split(mark)])
+        return next(found, None)
+
+    @cached_property
+    def items(self) -> Records:
+        """Return JSON values with the mapped keys renamed, or lists of cells of which the first is the header."""
+        return self._parsed(self.stream)
+
+    @cached_property
+    def first(self) -> object:
+        """Return the first item that can be read, or the last problem if there are many."""
+        if "items" in self.__dict__:
+            found, self.items = _peeked(self.items)
+            return found
+        taken = bytearray()
+        recorded = io.BufferedReader(cast(io.RawIOBase, _Recorded(self.stream, taken)), BUFFER)
+        found, _ = _peeked(self._parsed(recorded))
+        # Whichever reader is chosen gets all bytes.
+        self.stream = io.BufferedReader(cast(io.RawIOBase, _Replayed(self.stream, taken)), BUFFER)
+        return found
+
+    def renamed(self, records: Records) -> Records:
+        """Return JSON values with the mapped keys renamed."""
+        if not self.mapping:
+            return records
+        return ((line, rename(v, self.mapping) if isinstance(v, dict) else v) for line, v in records)
+
+    def _parsed(self, stream: io.BufferedReader[Any]) -> Records:
+        if self.delimiter:
+            return CsvRecords(stream, self.delimiter)
+        in_lines = self.suffix in suffixes(splittable=True) or not is_laid_out_over_lines(self.head)
+        return self.renamed(json_lines(stream, self.lines_before) if in_lines else json_values(stream))
+
+
+def _peeked(records: Records) -> tuple[object, Records]:
+    looked_at = []
+    for record in records:
+        looked_at.append(record)
+        if not isinstance(record[1], Problem) or len(looked_at) == _LOOK_AHEAD:
+            break
+    return looked_at[-1][1] if looked_at else None, chain(looked_at, records)
+
+
+class _Recorded(io.RawIOBase):
+    """Read a stream and keep a copy of what was read."""
+
+    def __init__(self, stream: io.BufferedReader, taken: bytearray) -> None:
+        self._stream, self._taken = stream, taken
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        size = self._stream.readinto1(buffer)
+        self._taken += buffer[:size]
+        return size
+
+
+class _Replayed(_Recorded):
+    """Read what was taken from a stream, and then the stream."""
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._taken:
+            return self._stream.readinto1(buffer)
+        size = min(len(buffer), len(self._taken))
+        buffer[:size] = self._taken[:size]
+        del self._taken[:size]
+        return size
 
 
 def read_rows(
@@ -40,13 +159,13 @@ def read_rows(
     mapping: Mapping[str, str] | None = None,
     lines_before: int = 0,
 ) -> Iterator[Row]:
-    """Rows of paths, folders, globs and `-`, or of one Python object: dicts, Examples, a polars or pandas frame.
+    """Return the rows of paths, folders, globs and `-`, or of one Python object: dicts, Examples, a data frame.
 
-    `corpus` names an authors' release format (otherwise it is recognised); `mapping` says which of their columns
-    is which of our fields. `lines_before` is how many lines of JSON Lines come before a file that is a part of another.
-    A request that cannot be met raises here, before anything is read.
+    `corpus` names a format, such as a release of a paper's authors (otherwise it is recognised); `mapping` says which
+    of their columns is which of our fields. `lines_before` is how many lines of JSON Lines come before a file that is
+    a part of another. A request that cannot be met raises here, before anything is read.
     """
-    chosen = corpora.find(corpus) if corpus else None
+    chosen = find(corpus) if corpus else None
     renamed = dict(mapping or {})
     check_mapping(renamed)
     if isinstance(sources, str | Path):
@@ -54,13 +173,14 @@ def read_rows(
     if isinstance(sources, Sequence) and sources and all(isinstance(item, str | Path) for item in sources):
         return _read_files(resolve(sources), chosen, renamed, lines_before)
     if is_frame(sources):
-        _refuse(chosen, PYTHON)
+        if chosen:
+            raise _no_table(chosen, PYTHON)
         return _finish(frame_records(sources, renamed), PYTHON)
-    return _finish(_native(object_records(sources), PYTHON, chosen, renamed), PYTHON)
+    return _finish(_object_rows(sources, chosen, renamed), PYTHON)
 
 
 def read_unchecked(path: str | Path) -> Iterator[tuple[str, Records]]:
-    """The files that a path, folder or glob stands for, each with its native rows as they stand, scorable or not."""
+    """Yield the files that a path, folder or glob stands for, with their native rows as they stand, scorable or not."""
     return ((source.file, _records(source, None, {})) for source in resolve([path]))
 
 
@@ -100,97 +220,45 @@ def _with_folders(file: str, depth: int) -> str:
     return "/".join((*parents[len(parents) - depth :], file_stem(file))) if depth <= len(parents) else file
 
 
-def corpus_exclusions(corpus: str) -> tuple[str, ...]:
-    """The systems that a corpus's paper leaves out of its correlations."""
-    return corpora.find(corpus).excluded_systems
-
-
 def _read_files(
-    sources: Sequence[Source], corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int
+    sources: Sequence[Source], chosen: Reader | None, mapping: Mapping[str, str], lines_before: int
 ) -> Iterator[Row]:
     if len(sources) == 1:
-        yield from _read_file(sources[0], corpus, mapping, lines_before)
+        yield from _read_file(sources[0], chosen, mapping, lines_before)
         return
     dialogues, names = DialoguesOfFiles(), names_apart(source.file for source in sources)
     for source in sources:
-        yield from dialogues.told_apart(_read_file(source, corpus, mapping, lines_before), names[source.file])
+        yield from dialogues.told_apart(_read_file(source, chosen, mapping, lines_before), names[source.file])
 
 
 def _read_file(
-    source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0
+    source: Source, chosen: Reader | None, mapping: Mapping[str, str], lines_before: int = 0
 ) -> Iterator[Row]:
-    return _finish(_records(source, corpus, mapping, lines_before), source)
+    return _finish(_records(source, chosen, mapping, lines_before), source)
 
 
-def _records(source: Source, corpus: Corpus | None, mapping: Mapping[str, str], lines_before: int = 0) -> Records:
-    if source.format == ".parquet":
-        _refuse(corpus, source)
-        yield from parquet_records(source, mapping)
-        return
-    with open_bytes(source) as stream:
-        yield from _file_records(stream, source, corpus, mapping, lines_before)
+def _records(source: Source, chosen: Reader | None, mapping: Mapping[str, str], lines_before: int = 0) -> Records:
+    with ExitStack() as stack:
+        opened = Input(source, stack, mapping, lines_before)
+        if chosen and opened.suffix not in chosen.suffixes:
+            if opened.suffix == ".parquet":
+                raise _no_table(chosen, source)
+            if opened.suffix not in suffixes():
+                # What has no name of its own is read as the reader that was asked for has it.
+                opened.suffix = next(iter(chosen.suffixes), "")
+        yield from (chosen or reader_for(opened)).read(opened)
 
 
-def _refuse(corpus: Corpus | None, source: Source) -> None:
-    if corpus:
-        found = f"the release format {corpus.name} is a file of {corpus.layout.upper()}"
-        raise TurnwiseError(f"{source.file}: {found}; leave --corpus out to read this as a table")
+def _object_rows(sources: object, chosen: Reader | None, mapping: Mapping[str, str]) -> Records:
+    """Python objects as native rows: through the release they belong to, or as they are."""
+    opened = Input(PYTHON, ExitStack(), mapping)
+    opened.suffix, opened.items = ".jsonl", opened.renamed(object_records(sources))
+    return (chosen or reader_for(opened)).read(opened)
 
 
-def _file_records(
-    stream: io.BufferedReader,
-    source: Source,
-    corpus: Corpus | None,
-    mapping: Mapping[str, str],
-    lines_before: int = 0,
-) -> Records:
-    """Native rows from a file of text, whatever its format."""
-    head = stream.peek(BUFFER)
-    delimiter = _delimiter(source, head, corpus, mapping)
-    if delimiter:
-        records: Records = CsvRecords(stream, delimiter)
-        recognised, records = _recognised(records, corpus)
-        return recognised.read(records, source.stem) if recognised else keyed(records, mapping, source.file)
-    in_lines = source.format in {".jsonl", ".ndjson"} or not is_laid_out_over_lines(head)
-    records = json_lines(stream, lines_before) if in_lines else json_values(stream)
-    return _native(records, source, corpus, mapping)
-
-
-def _delimiter(source: Source, head: bytes, corpus: Corpus | None, mapping: Mapping[str, str]) -> str | None:
-    """What separates the cells, where the source is a table; unnamed input is one if its header says so."""
-    if source.format in _DELIMITERS:
-        return _DELIMITERS[source.format]
-    if corpus and corpus.layout == "csv":
-        return ","
-    if source.format in {".jsonl", ".ndjson", ".json"} or head.lstrip()[:1] in (b"{", b"["):
-        return None
-    header = head.partition(b"\n")[0].decode(errors="replace").lstrip("\ufeff")
-    wanted = mapping.get("response", "response")
-    for delimiter in ("\t", ","):
-        if wanted in [cell.strip().strip('"') for cell in header.split(delimiter)]:
-            return delimiter
-    return None
-
-
-def _native(records: Records, source: Source, corpus: Corpus | None, mapping: Mapping[str, str]) -> Records:
-    """JSON objects as native rows: through the corpus they belong to, or with the mapped keys renamed."""
-    if mapping:
-        records = ((line, rename(v, mapping) if isinstance(v, dict) else v) for line, v in records)
-    recognised, records = _recognised(records, corpus)
-    return recognised.read(records, source.stem) if recognised else records
-
-
-def _recognised(records: Records, corpus: Corpus | None) -> tuple[Corpus | None, Records]:
-    """The corpus that was asked for or that the first readable record belongs to, and all the records."""
-    if corpus:
-        return corpus, records
-    looked_at = []
-    for record in records:
-        looked_at.append(record)
-        if not isinstance(record[1], Problem) or len(looked_at) == _LOOK_AHEAD:
-            break
-    found = corpora.recognise(looked_at[-1][1]) if looked_at else None
-    return found, chain(looked_at, records)
+def _no_table(chosen: Reader, source: Source) -> TurnwiseError:
+    found = f"'{chosen.name}' reads files named {', '.join(chosen.suffixes)}, and {source.file} is a table"
+    return TurnwiseError(f"corpus: {found}. Fix: leave it out.")
 
 
 def _finish(records: Records, source: Source) -> Iterator[Row]:

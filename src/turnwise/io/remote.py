@@ -1,22 +1,31 @@
-"""Files at addresses (s3://, gs://, file:// and whatever else pyarrow knows): listed, fetched and stored."""
+"""Files at addresses (s3://, gs://, file:// and whatever else pyarrow knows): list, fetch, store, read in parts.
+
+Workers read partitions on their own, with the lines and ids that the whole file gives them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError, in_brief
-from turnwise.io.source import ARCHIVES, FORMATS, resolve
+from turnwise.io.read import read_rows
+from turnwise.io.reader import suffixes
+from turnwise.io.source import is_readable, printable, resolve
 
 if TYPE_CHECKING:
     from pyarrow import fs
 
 CHUNK = 1 << 22
+# A partition is what is lost when a worker dies: a minute or so of work with models.
+PARTITION_BYTES = 1 << 24
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/]|/)", re.IGNORECASE)
 
 
@@ -154,9 +163,7 @@ def _at(request: str) -> list[Place]:
 
 
 def _wanted(name: str, pattern: str) -> bool:
-    suffixes = [suffix for suffix in Path(name).suffixes if suffix.lower() not in ARCHIVES]
-    readable = bool(suffixes) and suffixes[-1].lower() in FORMATS
-    return fnmatchcase(name, pattern) and not name.startswith((".", "_")) and (readable or pattern != "*")
+    return fnmatchcase(name, pattern) and not name.startswith((".", "_")) and (pattern != "*" or is_readable(name))
 
 
 def _open(address: str) -> tuple[fs.FileSystem, str]:
@@ -182,3 +189,53 @@ def _said(address: str) -> Iterator[None]:
     except (OSError, ValueError, NotImplementedError) as problem:
         reason = in_brief(problem)
         raise TurnwiseError(f"{address}: cannot be used ({reason}); check the address and your access to it") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Some lines of a file, or all of it where `size` is None. `lines` is how many come before them."""
+
+    place: Place
+    start: int = 0
+    size: int | None = None
+    lines: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Partition:
+        """The way back."""
+        return cls(**{**facts, "place": Place(**facts["place"])})
+
+    def rows(self, *, corpus: str | None, mapping: Mapping[str, str] | None) -> Iterator[Row]:
+        """The rows, as reading the whole file would have given them."""
+        if self.size is None and not is_url(self.place.address):
+            yield from read_rows([self.place.address], corpus=corpus, mapping=mapping)
+            return
+        with TemporaryDirectory() as folder:
+            # Lines and ids are those of the whole file. One line before them, empty, so that what opens the part is not
+            # taken for what opens a file.
+            before = b"\n" if self.lines else b""
+            copy = fetch(self.place, Path(folder), self.start, self.size, before)
+            for row in read_rows([copy], corpus=corpus, mapping=mapping, lines_before=self.lines - len(before)):
+                yield replace(row, file=printable(self.place.address))
+
+
+def partitions(place: Place, *, whole: bool, most: int = PARTITION_BYTES) -> Iterator[Partition]:
+    """A file of JSON Lines in pieces of about `most` bytes; any other file, or one asked for whole, as it is."""
+    if whole or place.size <= most or not place.name.lower().endswith(tuple(suffixes(splittable=True))):
+        yield Partition(place)
+        return
+    start = at = lines = seen = 0
+    for block in blocks(place):
+        begin = 0
+        while (end := block.find(b"\n", max(begin, start + most - at))) >= 0:
+            seen += block.count(b"\n", begin, end + 1)
+            yield Partition(place, start, at + end + 1 - start, lines)
+            start, lines, begin = at + end + 1, seen, end + 1
+        seen += block.count(b"\n", begin)
+        at += len(block)
+    if at > start:
+        yield Partition(place, start, at - start, lines)

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from turnwise.errors import TurnwiseError
+from turnwise.io.reader import suffixes
 
 BUFFER = 1 << 16
 # Four bytes of Zstandard may stand for 128 KiB, and a piece is unpacked at once: into 8 MiB at most.
 ZSTD_PIECE = 1 << 8
 ARCHIVES = (".gz", ".xz", ".zst")
-FORMATS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
-READABLE = ".jsonl, .json, .csv, .tsv or .parquet, also as .gz, .xz or .zst"
 STDIN = "-"
 # A path folds the slashes of an address into one; a single letter before the colon is a drive.
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
@@ -39,16 +38,42 @@ class Source:
     path: Path | None = None
 
     @property
-    def format(self) -> str:
-        """The suffix that tells the format, without the archive's: `.csv` of `a.csv.gz`."""
-        suffixes = [s.lower() for s in (self.path.suffixes if self.path else ())]
-        while suffixes and suffixes[-1] in ARCHIVES:
-            suffixes.pop()
-        return suffixes[-1] if suffixes else ""
+    def suffix(self) -> str:
+        """Return the suffix that tells the format, without the archive's: `.csv` of `a.csv.gz`."""
+        return suffix_of(self.path.name) if self.path else ""
 
 
 PYTHON = Source(file="<python>", stem="row", system="system")
 STANDARD_INPUT = Source(file="<stdin>", stem="stdin", system="stdin")
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix that tells a file's format.
+
+    >>> suffix_of("a.csv.gz"), suffix_of("notes")
+    ('.csv', '')
+    """
+    found = [suffix.lower() for suffix in Path(name).suffixes]
+    while found and found[-1] in ARCHIVES:
+        found.pop()
+    return found[-1] if found else ""
+
+
+def is_readable(name: str) -> bool:
+    """Return whether a file's name has the suffix of a format."""
+    return suffix_of(name) in suffixes()
+
+
+def printable(name: str) -> str:
+    """Return the name of a file as a terminal and a UTF-8 file can bear it.
+
+    >>> printable("caf\\udce9.jsonl"), printable("two\\nlines.jsonl")
+    ('caf\\\\xe9.jsonl', 'two\\\\nlines.jsonl')
+    """
+    if name.isprintable():
+        return name
+    decoded = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in decoded)
 
 
 def stem_of(path: Path) -> str:
@@ -58,7 +83,8 @@ def stem_of(path: Path) -> str:
     ('bot-1.2', 'notes')
     """
     name = path.name
-    while (suffix := Path(name).suffix).lower() in ARCHIVES + FORMATS:
+    known = suffixes().union(ARCHIVES)
+    while (suffix := Path(name).suffix).lower() in known:
         name = name[: -len(suffix)]
     return (name if name != path.name else path.stem) or path.name
 
@@ -66,11 +92,11 @@ def stem_of(path: Path) -> str:
 def resolve(requests: Sequence[str | Path]) -> list[Source]:
     """The sources that paths, folders, globs and `-` stand for, in order."""
     sources = [source for request in requests for source in _resolve_one(request)]
-    seen: set[str] = set()
+    seen: set[Path | None] = set()
     for source in sources:
-        if source.file in seen:
+        if source.path in seen:
             raise TurnwiseError(f"{source.file}: given twice; name each file once")
-        seen.add(source.file)
+        seen.add(source.path)
     return sources
 
 
@@ -82,12 +108,14 @@ def _resolve_one(request: str | Path) -> list[Source]:
     path = Path(request)
     if not path.exists() and (scheme := _ADDRESS.match(str(request))):
         what = "an address, which only the workers of a cluster read"
-        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {what}; add --engine ray to score it, or fetch it first")
+        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {what}; score it with the engine ray, or fetch it first")
     if path.is_dir():
-        found = [file for file in sorted(path.iterdir()) if _is_readable(file)]
+        found = [file for file in sorted(path.iterdir()) if _is_input(file)]
         if not found:
+            readable = ", ".join(sorted(suffixes()))
             deeper = f", or give '{path / '**' / '*.jsonl'}' for those in folders of it" if _has_folders(path) else ""
-            raise TurnwiseError(f"{path}: no file in this folder can be read; put {READABLE} files there{deeper}")
+            also = f"{readable}, also as {', '.join(ARCHIVES)}"
+            raise TurnwiseError(f"{path}: no file in this folder can be read; put files named {also} there{deeper}")
     elif path.exists():
         found = [path]
     elif glob.has_magic(str(path)):
@@ -98,16 +126,16 @@ def _resolve_one(request: str | Path) -> list[Source]:
             raise TurnwiseError(f"{path}: no file matches; check the pattern and the folder it starts from")
     else:
         raise TurnwiseError(f"{path}: no such file; check the path{_hint(path)}")
-    return [Source(str(file), stem_of(file), stem_of(file), file) for file in found]
+    stems = [printable(stem_of(file)) for file in found]
+    return [Source(printable(str(file)), stem, stem, file) for file, stem in zip(found, stems, strict=True)]
 
 
 def _has_folders(path: Path) -> bool:
     return any(inside.is_dir() and not inside.name.startswith(".") for inside in path.iterdir())
 
 
-def _is_readable(file: Path) -> bool:
-    known = Source(file.name, "", "", file).format in FORMATS
-    return known and file.is_file() and not file.name.startswith(".")
+def _is_input(file: Path) -> bool:
+    return is_readable(file.name) and file.is_file() and not file.name.startswith(".")
 
 
 def _hint(path: Path) -> str:

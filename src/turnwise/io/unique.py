@@ -1,16 +1,20 @@
-"""Finding ids that occur twice in a stream of any length, at eight bytes an id."""
+"""Tell rows, dialogues and inputs apart: ids that repeat, dialogues of several files, and the input of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
-from turnwise.io.problem import shown
+from turnwise.io.reader import shown
+from turnwise.io.source import resolve
 from turnwise.problems import Problem
 
 WINDOW = 4096
@@ -84,3 +88,78 @@ def _windows(rows: Iterable[Row], window: int) -> Iterator[list[Row]]:
 def _faulty(row: Row) -> Row:
     system = row.example.system if row.example else ""
     return replace(row, example=None, error=Problem.of("id.repeated", "id", id=shown(row.id), system=shown(system)))
+
+
+class DialoguesOfFiles:
+    """Keeps dialogues of different files apart, unless they are one: equal id, equal system, equal first words.
+
+    A part of a corpus may end in the middle of a dialogue. But files that number their dialogues from 0 share all ids
+    and no dialogue: the later file's are renamed, `7 (part-2)`.
+    """
+
+    def __init__(self) -> None:
+        # As hashes, for there may be millions of dialogues; a name only where a dialogue had to be given another.
+        self._ids: set[int] = set()
+        self._renamed: dict[int, str | None] = {}
+
+    def told_apart(self, rows: Iterable[Row], file: str) -> Iterator[Row]:
+        """The rows of the next file, which is called so; those that go on with a dialogue of an earlier one say so."""
+        mine: dict[int, tuple[int, str | None, bool]] = {}
+        for row in rows:
+            example = row.example
+            if example is None or example.dialogue_id is None:
+                yield row
+                continue
+            name = hash((example.system, example.dialogue_id))
+            if name not in mine:
+                # Whoever spoke first, these are the first words.
+                dialogue = hash((name, (*example.context, example.response)[0]))
+                goes_on = dialogue in self._renamed
+                new = f"{example.dialogue_id} ({file})" if name in self._ids else None
+                mine[name] = dialogue, self._renamed[dialogue] if goes_on else new, goes_on
+            _, other, goes_on = mine[name]
+            if other is not None:
+                example = replace(example, dialogue_id=other)
+            yield row if other is None and not goes_on else replace(row, example=example, goes_on=goes_on)
+        self._ids |= mine.keys()
+        self._renamed |= {dialogue: other for dialogue, other, _ in mine.values()}
+
+
+class InputIdentity:
+    """Names and sizes of the files, and a digest of all rows that were read, whosever they are."""
+
+    def __init__(self, source: object) -> None:
+        self._files = _files(source)
+        self._rows, self._digest, self._ended = 0, blake2b(digest_size=16), False
+
+    def noted(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The same rows, each counted in as it passes."""
+        for row in rows:
+            # Folders may be called otherwise on another machine. `ascii` writes the same under every Python.
+            facts = (row.id, row.line, row.example, row.error and row.error.code, row.system)
+            self._digest.update(ascii(facts).encode("ascii"))
+            self._rows += 1
+            yield row
+        self._ended = True
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON has it; what was not read to its end has no digest."""
+        digest = self._digest.hexdigest() if self._ended else None
+        return {"files": self._files, "rows": self._rows, "digest": digest}
+
+
+def same_input(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether two parts were scored from the same input, as far as both know what they were scored from."""
+    if first["files"] != second["files"]:
+        return False
+    read_whole = first["digest"] is not None and second["digest"] is not None
+    return not read_whole or (first["rows"], first["digest"]) == (second["rows"], second["digest"])
+
+
+def _files(source: object) -> list[list[Any]]:
+    if isinstance(source, str | Path):
+        source = [source]
+    if not (isinstance(source, Sequence) and source and all(isinstance(item, str | Path) for item in source)):
+        return []
+    found = [(known.file if known.path is None else known.path.name, known.path) for known in resolve(source)]
+    return [[name, None if path is None else path.stat().st_size] for name, path in found]

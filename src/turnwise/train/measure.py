@@ -18,8 +18,8 @@ from turnwise.engine.cache import Cache
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json
-from turnwise.io.corpora import CORPORA
 from turnwise.io.read import read_rows
+from turnwise.io.reader import readers
 from turnwise.models import quality as about
 from turnwise.models.manifest import MANIFEST
 from turnwise.models.pack import Pack
@@ -34,7 +34,6 @@ Ask = Callable[[Iterable[Request]], Mapping[Request, Any]]
 # By (corpus, quality, metric); a rerun by others names no quality.
 Published = Mapping[tuple[str, str, str], float]
 logger = logging.getLogger(__name__)
-REFERENCES = {system for corpus in CORPORA.values() for system in corpus.excluded_systems}
 # How far NUP may fall behind an earlier, quickly trained model on any one corpus.
 SLACK = 0.03
 NUP_MEAN, EMOTION_BAR = 0.49, 0.75
@@ -175,11 +174,12 @@ ROLES = ("emotion", *dict.fromkeys(measure.form.role for measure in measures()))
 def rated(data: Path, corpus: str, quality: str) -> list[tuple[Example, float]]:
     """Return the examples that people rated for a quality, with their mean rating, without the references."""
     found = []
+    references = {system for reader in readers() for system in reader.excluded_systems}
     for row in read_rows([str(data / "human" / f"{corpus}.jsonl")]):
         if row.example is None:
             raise TurnwiseError(f"{row.file}:{row.line}: {row.error}")
         rating = mean_rating(row.example.ratings.get(quality, ()))
-        if rating is not None and row.example.system not in REFERENCES:
+        if rating is not None and row.example.system not in references:
             found.append((row.example, rating))
     return found
 

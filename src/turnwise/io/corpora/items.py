@@ -1,12 +1,11 @@
-"""What every authors' format declares about itself, and the small tools that the readers share."""
+"""What the readers of authors' releases share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from turnwise.io.problem import Records, Unreadable, kind
+from turnwise.io.reader import Reader, Records, Unreadable, kind
 from turnwise.problems import Problem
 
 Row = dict[str, Any]
@@ -14,21 +13,27 @@ Row = dict[str, Any]
 OF_OTHER_SHAPE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """One published release format. `read` turns the authors' items into native rows (or chat rows).
+def release(
+    name: str,
+    rows: Callable[[Records, str], Records],
+    recognises: Callable[[Any], bool],
+    *,
+    suffixes: tuple[str, ...] = (".json", ".jsonl", ".ndjson"),
+    **about: Any,
+) -> Reader:
+    """Return the reader of one release: `rows` turns the items of a file and its stem into native rows or chats."""
+    return Reader(
+        name,
+        suffixes,
+        sniff=lambda source: recognises(source.first),
+        records=lambda source: rows(source.items, source.stem),
+        **about,
+    )
 
-    `excluded_systems` are left out of correlations by the paper, mostly because they are the reference itself.
-    """
 
-    name: str
-    what: str
-    files: str
-    cite: str
-    read: Callable[[Records, str], Records]
-    recognises: Callable[[Any], bool]
-    layout: Literal["json", "csv"] = "json"
-    excluded_systems: tuple[str, ...] = ()
+def has(*keys: str) -> Callable[[Any], bool]:
+    """Return whether an item is an object with these keys."""
+    return lambda item: isinstance(item, dict) and item.keys() >= set(keys)
 
 
 class Numbering:
@@ -54,7 +59,10 @@ def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> 
         except (Unreadable, *OF_OTHER_SHAPE) as problem:
             yield line, as_problem(problem)
         else:
+            # An item without a single response is a row that cannot be read, and not nothing.
             yield from ((line, row) for row in rows)
+            if not rows:
+                yield line, Problem.of("item.empty", "item")
 
 
 def as_problem(problem: Exception) -> Problem:
