@@ -19,7 +19,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.registry import load_metric
 from turnwise.models.kinds import Row
 from turnwise.models.maude import State
-from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, Request, TokenScores
+from turnwise.models.requests import Classify, Continuation, Converse, MaskedLikelihood, Request, TokenScores
 from turnwise.models.sources import CheckpointModels
 from turnwise.models.torch_networks import pool
 
@@ -40,7 +40,7 @@ def scores(request: str, examples: Sequence[Example], models: CheckpointModels, 
 def answer(request: Request, models: CheckpointModels, padded: int = PADDED) -> Any:
     """The answer to one request."""
     model: Any = models.model(request.role)
-    if isinstance(request, Classify) and request.role == "maude":
+    if isinstance(request, Converse):
         return _conversation(request, model)
     rows = model.rows(request)
     if isinstance(request, MaskedLikelihood):
@@ -88,14 +88,11 @@ def _likelihood(module: Any, ids: Sequence[int]) -> float:
     return float(found.gather(1, given[0, 1:, None]).double().sum())
 
 
-def _conversation(request: Classify, model: Any) -> dict[str, float]:
+def _conversation(request: Converse, model: Any) -> dict[str, float]:
     head, state = model.head, State()
-    vectors = [model.encoder.vectors([model.encoder.row(text)])[0] for text in _utterances(request)]
+    texts = [" ".join(text.split()) for text in (*request.turns, request.response)]
+    vectors = [model.encoder.vectors([model.encoder.row(text)])[0] for text in texts]
     for vector in vectors[:-1]:
         state = head.read(state, head.project(vector))
     chance = head.score(head.context(state), head.project(np.asarray(vectors[-1])))
     return {"other": 1 - chance, "next": chance}
-
-
-def _utterances(request: Classify) -> list[str]:
-    return [" ".join(text.split()) for text in (*request.text.split("\n"), request.pair or "")]

@@ -6,17 +6,17 @@ import pytest
 
 from turnwise.engine.answer import request_key
 from turnwise.engine.state import Writer
-from turnwise.models.requests import Classify, Continuation, Embed, Lookup, MaskedLikelihood, Request, Weights, Window
+from turnwise.models.requests import Classify, Continuation, Converse, Embed, Lookup, MaskedLikelihood, Request, Window
 from turnwise.stats.frechet import Moments
 
-# Written by version 0.1.
+# Written by version 0.1; `converse` by version 0.2.
 KEYS = {
     "embed": (Embed("a", "b", "cls", (3, -1), Window(first=5)), "68d2ab986f356f0ab929ca4aed7429c1"),
     "masked": (MaskedLikelihood("a", span=(0, 1)), "115105417aa28146e538f5a25df44cfd"),
     "continuation": (Continuation("a", "b"), "851b03f23741943698aecbe82256c3ea"),
     "classify": (Classify("a", "b"), "c25b3b508951788bca15cd412263dccf"),
+    "converse": (Converse(("a", "b"), "c"), "b4a0a6967c9aadb34b07df5487bf35de"),
     "lookup": (Lookup(("a",)), "a7fa5d62515b29f76ea0bba9756f739f"),
-    "weights": (Weights("ruber"), "91e6282a84ec6e96f618530fe88cdb7a"),
 }
 
 

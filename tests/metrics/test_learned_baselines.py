@@ -20,8 +20,9 @@ from turnwise.metrics.learned import blended, scaled
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.weights import write_head
+from turnwise.models.heads_numpy import HeadModel, Remembered, read_text
 from turnwise.models.pack import Pack
-from turnwise.models.requests import Embed, Lookup, Weights
+from turnwise.models.requests import Embed, Lookup, Read, Relate
 from turnwise.problems import Problem
 
 PAGES = Path(__file__).parents[2] / "docs" / "metrics"
@@ -100,7 +101,7 @@ def test_encoders_are_asked_once_for_all(judged: Toy) -> None:
     judged.judge(["bert-ruber", "pone", "bert-nli"], EXAMPLE)
     texts = [request.text for request in judged.asked if isinstance(request, Embed)]
     assert sorted(texts) == sorted({"hello do you like music", EXAMPLE.response, *EXAMPLE.references})
-    assert {request.role for request in judged.asked if isinstance(request, Weights)} == {
+    assert {request.role for request in judged.asked if isinstance(request, Relate)} == {
         "bert-ruber",
         "pone",
         "bert-nli",
@@ -225,18 +226,15 @@ def test_the_examples_of_the_pages_run(name: str) -> None:
     assert (result.attempted > 0, result.failed) == (True, 0)
 
 
-def test_what_was_read_last_is_remembered_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.models import heads_numpy
-
+def test_what_was_read_last_is_remembered_and_nothing_else() -> None:
     rng = np.random.default_rng(0)
     shapes = {"weight_ih_l0": (6, 3), "weight_hh_l0": (6, 2), "bias_ih_l0": (6,), "bias_hh_l0": (6,)}
     one, other = ({f"net.{n}": rng.normal(size=s).astype("f4") for n, s in shapes.items()} for _ in range(2))
     texts = [rng.normal(size=(n, 3)).astype("f4") for n in (2, 3, 4)]
-    monkeypatch.setattr(heads_numpy, "MOST_READ", 2)
-    monkeypatch.setattr(heads_numpy, "_READ", {})
-    for weights in (one, other, one):
+    models = [HeadModel(weights, "it", Remembered(2)) for weights in (one, other)]
+    for model in (*models, models[0]):
         for words in texts:
-            fresh = heads_numpy._read(weights, "net", words)
-            np.testing.assert_array_equal(heads_numpy.read_text(weights, "net", words), fresh)
-            assert heads_numpy.read_text(weights, "net", words) is heads_numpy.read_text(weights, "net", words)
-            assert len(heads_numpy._READ) <= 2
+            read = model.answer(Read("", ("net",), role="it"), [], [words])
+            np.testing.assert_array_equal(read, read_text(model.weights, "net", words))
+            assert model._read("net", words) is model._read("net", words)
+            assert len(model._states._held) <= 2

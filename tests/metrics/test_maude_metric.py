@@ -8,20 +8,20 @@ from turnwise.dialogue import Example
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, load_metric, signature
-from turnwise.models.requests import Classify
+from turnwise.models.requests import Converse
 
 EXAMPLE = Example("yes .", ("hi !", "any\npets ?", "why ?"))
 
 
-def asked(request: str) -> Classify:
+def asked(request: str) -> Converse:
     (only,) = load_metric(request).requests(EXAMPLE)
-    assert isinstance(only, Classify)
+    assert isinstance(only, Converse)
     return only
 
 
-def test_turns_are_lines_and_a_line_break_within_one_is_a_space() -> None:
-    assert asked("maude") == Classify("hi !\nany pets ?\nwhy ?", "yes .", role="maude")
-    assert asked("maude[turns=2]").text == "any pets ?\nwhy ?"
+def test_the_model_gets_the_turns_as_they_are() -> None:
+    assert asked("maude") == Converse(("hi !", "any\npets ?", "why ?"), "yes .")
+    assert asked("maude[turns=2]").turns == ("any\npets ?", "why ?")
 
 
 def test_each_mode_asks_its_own_head_and_its_signature_says_so() -> None:

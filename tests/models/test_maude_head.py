@@ -16,7 +16,7 @@ from turnwise.metrics.registry import load_metric
 from turnwise.models.kinds import Row
 from turnwise.models.maude import Head, MaudeModel, State, read_head
 from turnwise.models.pack import Pack, load_pack
-from turnwise.models.requests import Classify
+from turnwise.models.requests import Converse
 from turnwise.models.utterances import Reading
 from turnwise.models.verify import verify_pack
 
@@ -157,7 +157,7 @@ def followed(pack: Pack, role: str) -> tuple[MaudeModel, Counting]:
 
 def test_a_pack_with_heads_is_sound_and_its_scores_are_those_of_the_network(pack: Pack) -> None:
     assert {"maude", "maude-paper"} <= {checked.role for checked in verify_pack(pack.folder)}
-    request = Classify("hello\ni like tea", "do you play the piano", role="maude")
+    request = Converse(("hello", "i like tea"), "do you play the piano")
     answer = answer_requests([request], pack)[request]
     model = pack.model("maude")
     assert isinstance(model, MaudeModel)
@@ -181,7 +181,7 @@ def test_each_turn_is_encoded_once_however_long_the_conversation(pack: Pack, rol
         conversation.say(turn)
         assert counting.read == (place + 1 if place else 0)
     fresh, _ = followed(pack, role)
-    request = Classify("\n".join(turns[:-1]), turns[-1])
+    request = Converse(tuple(turns[:-1]), turns[-1])
     rows = fresh.rows(request)
     assert fresh.answer(request, rows, fresh.run(rows))["next"] == pytest.approx(scores[-1], abs=1e-6)
 
@@ -230,7 +230,7 @@ def test_what_was_not_used_for_longest_is_forgotten_and_scores_stay(
 ) -> None:
     monkeypatch.setattr("turnwise.models.maude.REMEMBERED", 3)
     model, counting = followed(pack, "maude")
-    request = Classify("\n".join(f"dogs {number}" for number in range(9)), "yes")
+    request = Converse(tuple(f"dogs {number}" for number in range(9)), "yes")
     for again in range(2):
         rows = model.rows(request)
         found = model.answer(request, rows, model.run(rows))["next"]
@@ -240,8 +240,8 @@ def test_what_was_not_used_for_longest_is_forgotten_and_scores_stay(
 
 
 def test_order_of_the_turns_matters_and_white_space_does_not(pack: Pack) -> None:
-    texts = ["hello\ni like tea", "i like tea\nhello", "hello\n  i   like tea"]
-    requests = [Classify(text, "yes", role="maude") for text in texts]
+    contexts = [("hello", "i like tea"), ("i like tea", "hello"), ("hello", "  i   like\ntea")]
+    requests = [Converse(turns, "yes") for turns in contexts]
     there, back, spaced = (answer_requests(requests, pack)[request]["next"] for request in requests)
     assert there != back
     assert there == spaced
@@ -280,11 +280,6 @@ def test_a_head_without_its_encoder_and_a_damaged_one_are_named(tmp_path: Path) 
         build_pack([tmp_path / "head"], tmp_path / "p", name="r", licence="none")
     with pytest.raises(TurnwiseError, match="not a head of MAUDE"):
         read_head(b"nothing", "it")
-
-
-def test_a_response_alone_cannot_be_judged(pack: Pack) -> None:
-    with pytest.raises(TurnwiseError, match="give both"):
-        pack.model("maude").rows(Classify("hello", role="maude"))
 
 
 def test_folding_leaves_nothing_else_to_do() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from turnwise.models.requests import Converse
+
 torch = pytest.importorskip("torch")
 
 from turnwise.errors import TurnwiseError  # noqa: E402
@@ -188,7 +190,6 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     pytest.importorskip("transformers")
     from turnwise.engine.answer import answer_requests
     from turnwise.models.export.build import build_pack
-    from turnwise.models.requests import Classify
     from turnwise.models.utterances import Reading
     from turnwise.models.verify import verify_pack
     from turnwise.train.maude import save_head
@@ -209,7 +210,7 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     assert after.manifest.fingerprint("encoder") == before.manifest.fingerprint("encoder")
     assert {checked.role for checked in verify_pack(tmp_path / "after")} == {"encoder", "maude"}
     exact = build_pack([tmp_path / "own"], tmp_path / "exact", name="p", licence="none", fineness=None)
-    request = Classify("i like hot tea .\ndo you ?", "tea is good for you .", role="maude")
+    request = Converse(("i like hot tea .", "do you ?"), "tea is good for you .")
     found, expected = (answer_requests([request], pack)[request]["next"] for pack in (after, exact))
     assert found == pytest.approx(expected, abs=0.01)
 

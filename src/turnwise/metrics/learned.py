@@ -16,18 +16,8 @@ from turnwise.metrics.embeddings import PRINTED_DECIMALS, Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.models.heads_numpy import (
-    CONTEXT_TURNS,
-    CONTEXT_WORDS,
-    LAYER,
-    Numbers,
-    compared,
-    layers,
-    read_text,
-    related,
-    sigmoid,
-)
-from turnwise.models.requests import Embed, Floats, Lookup, Request, Weights
+from turnwise.models.heads_numpy import CONTEXT_TURNS, LAYER
+from turnwise.models.requests import Embed, Lookup, Read, Relate, Request
 from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words
 
@@ -97,8 +87,17 @@ class Blended(RunMetric):
         check_turns(self.turns)
 
     @abstractmethod
-    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
-        """The parts that this example has, as they are, and the weights with their stored bounds."""
+    def vectors(self, text: str) -> Request:
+        """Return the request for what likeness to a reference is computed from."""
+
+    @abstractmethod
+    def likeness(self, response: npt.NDArray[Any], references: Sequence[npt.NDArray[Any]]) -> float:
+        """Return the likeness to the best reference."""
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        context = " ".join(last_turns(example.context, self.turns))
+        texts = (example.response, *example.references) if example.references else ()
+        return (Relate(context, example.response, role=self.name), *map(self.vectors, texts))
 
     def unmet_need(self, example: Example) -> Problem | None:
         optional = self.blend == "unreferenced" or (self.mode == "recommended" and self.blend != "referenced")
@@ -111,12 +110,14 @@ class Blended(RunMetric):
 
     @property
     def stored(self) -> None:
-        """Bounds come with the weights, in each answer."""
+        """Bounds come with each answer."""
 
     def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        raw, weights = self.parts(example, answers)
-        low, high = map(float, weights["bounds"])
-        return Score(None, raw, evidence=(raw, {"unreferenced": (0.0, 1.0), "referenced": (low, high)}))
+        relation, *vectors = answers
+        raw = {"unreferenced": relation.probability}
+        if vectors:
+            raw["referenced"] = self.likeness(vectors[0], vectors[1:])
+        return Score(None, raw, evidence=(raw, {"unreferenced": (0.0, 1.0), "referenced": relation.bounds}))
 
     def fit(self, evidence: Sequence[Any]) -> Bounds:
         """Return the least and the largest value of each part in this run."""
@@ -145,22 +146,11 @@ class Ruber(Blended):
     )
     roles: ClassVar[frozenset[str]] = frozenset({"ruber", "vectors"})
 
-    def requests(self, example: Example) -> Sequence[Request]:
-        context = " ".join(last_turns(example.context, self.turns))
-        texts = (example.response, *example.references)
-        return (
-            Weights("ruber"),
-            Lookup(plain_words(context)[-CONTEXT_WORDS:]),
-            *(Lookup(plain_words(text)) for text in texts),
-        )
+    def vectors(self, text: str) -> Request:
+        return Lookup(plain_words(text))
 
-    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
-        weights, context, response, *references = answers
-        features = related(weights, read_text(weights, "context", context), read_text(weights, "response", response))
-        found = {"unreferenced": float(sigmoid(layers(weights, features, "tanh")))}
-        if references:
-            found["referenced"] = max(_likeness(response, reference) for reference in references)
-        return found, weights
+    def likeness(self, response: npt.NDArray[Any], references: Sequence[npt.NDArray[Any]]) -> float:
+        return max(_likeness(response, reference) for reference in references)
 
 
 def _likeness(response: npt.NDArray[Any], reference: npt.NDArray[Any]) -> float:
@@ -180,17 +170,11 @@ class BertRuber(Blended):
     cite: ClassVar[str] = "Ghazarian et al. 2019, Better Automatic Evaluation with Contextualized Embeddings"
     roles: ClassVar[frozenset[str]] = frozenset({"bert-ruber", "encoder"})
 
-    def requests(self, example: Example) -> Sequence[Request]:
-        context = " ".join(last_turns(example.context, self.turns))
-        texts = (context, example.response, *example.references)
-        return (Weights(self.name), *(Embed(text, layer=LAYER) for text in texts))
+    def vectors(self, text: str) -> Request:
+        return Embed(text, layer=LAYER)
 
-    def parts(self, example: Example, answers: Sequence[Any]) -> tuple[dict[str, float], Numbers]:
-        weights, context, response, *references = answers
-        found = {"unreferenced": float(sigmoid(layers(weights, related(weights, context, response))))}
-        if references:
-            found["referenced"] = float(cosines(response[None], np.stack(references)).max())
-        return found, weights
+    def likeness(self, response: npt.NDArray[Any], references: Sequence[npt.NDArray[Any]]) -> float:
+        return float(cosines(response[None], np.stack(references)).max())
 
 
 @register({"pone": {}})
@@ -226,9 +210,11 @@ class Compared(TurnMetric):
     def __post_init__(self) -> None:
         check_turns(self.turns)
 
-    def context(self, example: Example) -> str:
-        """The turns that count, as one text."""
-        return " ".join(last_turns(example.context, self.turns))
+    def requests(self, example: Example) -> Sequence[Request]:
+        return (Relate(" ".join(last_turns(example.context, self.turns)), example.response, role=self.name),)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(answers[0].probability)
 
 
 @register({"infersent": {}})
@@ -239,15 +225,6 @@ class InferSent(Compared):
     summary: ClassVar[str] = "a recurrent network's word that the response is the true one, whole and in place"
     roles: ClassVar[frozenset[str]] = frozenset({"infersent", "vectors"})
 
-    def requests(self, example: Example) -> Sequence[Request]:
-        context = plain_words(self.context(example))[-CONTEXT_WORDS:]
-        return (Weights("infersent"), Lookup(context), Lookup(plain_words(example.response)))
-
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        weights, context, response = answers
-        read = (read_text(weights, name, words) for name, words in (("context", context), ("response", response)))
-        return Score(float(sigmoid(layers(weights, compared(weights, *read)))))
-
 
 @register({"bert-nli": {}})
 @dataclass(frozen=True, kw_only=True)
@@ -256,14 +233,6 @@ class BertNli(Compared):
 
     summary: ClassVar[str] = "the same word from a frozen encoder's vectors"
     roles: ClassVar[frozenset[str]] = frozenset({"bert-nli", "encoder"})
-
-    def requests(self, example: Example) -> Sequence[Request]:
-        texts = (self.context(example), example.response)
-        return (Weights("bert-nli"), *(Embed(text, layer=LAYER) for text in texts))
-
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        weights, context, response = answers
-        return Score(float(sigmoid(layers(weights, compared(weights, context, response)))))
 
 
 # --- Skip-thought (Kiros et al. 2015): texts are alike if a network that foretells neighbours reads-------
@@ -291,19 +260,15 @@ class SkipThought(TurnMetric):
     range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def requests(self, example: Example) -> Sequence[Request]:
+        networks = ("uni", "bi") if self.part == "both" else (self.part,)
         texts = (example.response, *example.references)
-        return (Weights("skip-thought"), *(Lookup(plain_words(text)) for text in texts))
+        return tuple(Read(text, networks, role=self.name) for text in texts if plain_words(text))
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        weights, response, *references = answers
-        if not any(map(len, references)):
+        if not any(map(plain_words, example.references)):
             return NO_REFERENCE_WORDS
-        if not len(response):
+        if not plain_words(example.response):
             return Score(0.0)
-        vectors = [self._vector(weights, words) for words in (response, *references) if len(words)]
+        vectors = [vector.astype(np.float64) for vector in answers]
         value = float(cosines(np.stack(vectors[:1]), np.stack(vectors[1:])).max())
         return Score(round(value, PRINTED_DECIMALS) if self.mode == "released" else value)
-
-    def _vector(self, weights: Numbers, words: Floats) -> Any:
-        wanted = ("uni", "bi") if self.part == "both" else (self.part,)
-        return np.concatenate([read_text(weights, name, words) for name in wanted]).astype(np.float64)

@@ -11,18 +11,7 @@ from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
 from turnwise.models.quality import yes
-from turnwise.models.requests import Classify, Request
-
-TURN_END = "\n"
-
-
-def as_lines(turns: Sequence[str]) -> str:
-    """Turns as the model wants them, one a line.
-
-    >>> as_lines(["Hi!", "Hello,\\nhow are you?"])
-    'Hi!\\nHello, how are you?'
-    """
-    return TURN_END.join(" ".join(turn.split()) for turn in turns)
+from turnwise.models.requests import Converse, Request
 
 
 @register({"maude": {}})
@@ -53,7 +42,7 @@ class Maude(TurnMetric):
         object.__setattr__(self, "roles", frozenset({self.role}))
 
     def requests(self, example: Example) -> Sequence[Request]:
-        return (Classify(as_lines(last_turns(example.context, self.turns)), example.response, role=self.role),)
+        return (Converse(tuple(last_turns(example.context, self.turns)), example.response, role=self.role),)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         return Score(yes(answers[0]))

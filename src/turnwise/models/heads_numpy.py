@@ -8,15 +8,17 @@ compares them element by element. Where vectors have to be made of words first, 
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from turnwise.models.kinds import KINDS, Model, ModelKind, Row
-from turnwise.models.requests import Floats, Weights
+from turnwise.models.requests import Embed, Floats, Lookup, Read, Relate, Relation, Request
+from turnwise.text.tokenise import plain_words
 
 Numbers = Mapping[str, Floats]
 Activation = Literal["relu", "tanh"]
@@ -26,18 +28,88 @@ CONTEXT_WORDS = 32
 LAYER = -1
 # Stored beside a matrix of whole numbers: what each of its rows is multiplied by.
 SCALES = ".scales"
+# Texts whose vectors each network remembers.
+MOST_READ = 1024
+
+
+V = TypeVar("V")
+
+
+class Remembered(Generic[V]):
+    """The values that were used last, up to a number of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: OrderedDict[Any, V] = OrderedDict()
+
+    def get(self, key: Any) -> V | None:
+        """A value that is still held; it becomes the one used last."""
+        if key not in self._held:
+            return None
+        self._held.move_to_end(key)
+        return self._held[key]
+
+    def __getitem__(self, key: Any) -> V:
+        return self._held[key]
+
+    def put(self, key: Any, value: V) -> V:
+        """Hold a value; the one that was not used for longest goes if there are too many."""
+        self._held[key] = value
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+        return value
 
 
 @dataclass
-class HeadWeights(Model):
-    """Answers `Weights`."""
+class HeadModel(Model):
+    """Answers `Relate` and `Read` from the vectors of words or texts that other models give.
+
+    So every such network shares the encoder's answers, and one of a few thousand numbers needs no runtime.
+    """
 
     weights: Numbers
     fingerprint: str
+    # Responses share contexts, and a context is read slowly.
+    _states: Remembered[Floats] = field(default_factory=lambda: Remembered(MOST_READ))
 
-    def answer(self, request: Weights, rows: Sequence[Row], results: Sequence[Any]) -> Numbers:
-        """All weights."""
-        return self.weights
+    def __post_init__(self) -> None:
+        if not all(np.isfinite(weight).all() for weight in self.weights.values()):
+            raise ValueError("some of its weights are not finite")
+
+    @property
+    def _reads_words(self) -> bool:
+        return "context.weight_ih_l0" in self.weights
+
+    def asks(self, request: Relate | Read) -> Sequence[Request]:
+        """Return the requests for the vectors of words, of a long context the last ones, or of texts."""
+        if isinstance(request, Read):
+            return [Lookup(plain_words(request.text))]
+        if self._reads_words:
+            return [Lookup(plain_words(request.context)[-CONTEXT_WORDS:]), Lookup(plain_words(request.response))]
+        return [Embed(text, layer=LAYER) for text in (request.context, request.response)]
+
+    def answer(self, request: Relate | Read, rows: Sequence[Row], results: Sequence[Floats]) -> Floats | Relation:
+        """Return the relation, or the vector of a text."""
+        if isinstance(request, Read):
+            return np.concatenate([self._read(name, results[0]) for name in request.networks])
+        context, response = results
+        if self._reads_words:
+            context, response = self._read("context", context), self._read("response", response)
+        # RUBER's features are two vectors and one number, InferSent's are four vectors.
+        is_ruber = self.weights["layers.0.weight"].shape[1] == 2 * len(response) + 1
+        features = (related if is_ruber else compared)(self.weights, context, response)
+        # Only RUBER's own network, which reads words, has tanh between its layers.
+        activation: Activation = "tanh" if is_ruber and self._reads_words else "relu"
+        chance = float(sigmoid(layers(self.weights, features, activation)))
+        if "bounds" not in self.weights:
+            return Relation(chance)
+        low, high = map(float, self.weights["bounds"])
+        return Relation(chance, (low, high))
+
+    def _read(self, name: str, words: Floats) -> Floats:
+        key = (name, words.shape, hashlib.blake2b(words.tobytes(), digest_size=16).digest())
+        known = self._states.get(key)
+        return self._states.put(key, read_text(self.weights, name, words)) if known is None else known
 
 
 def unpack_weights(content: bytes) -> dict[str, Floats]:
@@ -91,10 +163,6 @@ def compared(weights: Numbers, context: Floats, response: Floats) -> Floats:
     return np.concatenate([mapped, response, np.abs(mapped - response), mapped * response])
 
 
-MOST_READ = 1024
-_READ: dict[tuple[int, str, tuple[int, ...], bytes], tuple[Numbers, Floats]] = {}
-
-
 def read_words(weights: Numbers, name: str, words: Floats) -> Floats:
     """The states (words, width) of the recurrent network `name` after each word, both directions side by side."""
     forward = _states(weights, name, "l0", words)
@@ -104,21 +172,7 @@ def read_words(weights: Numbers, name: str, words: Floats) -> Floats:
 
 
 def read_text(weights: Numbers, name: str, words: Floats) -> Floats:
-    """A text's vector: the largest number in each dimension of the states; one word of zeros stands for none.
-
-    Responses share contexts, and a context is read slowly, so that what was read last is remembered.
-    """
-    key = (id(weights), name, words.shape, hashlib.blake2b(words.tobytes(), digest_size=16).digest())
-    known = _READ.get(key)
-    if known is None:
-        # The weights stay with what they gave, so that no others can come to their address.
-        known = _READ[key] = (weights, _read(weights, name, words))
-        if len(_READ) > MOST_READ:
-            del _READ[next(iter(_READ))]
-    return known[1]
-
-
-def _read(weights: Numbers, name: str, words: Floats) -> Floats:
+    """Return a text's vector: the largest number in each dimension of the states; one word of zeros stands for none."""
     given = directions(words) if len(words) else np.zeros((1, words.shape[1]), dtype=np.float32)
     largest: Floats = read_words(weights, name, given).max(axis=0)
     return largest
@@ -158,12 +212,8 @@ KINDS.add(
     "weights",
     ModelKind(
         "weights",
-        Weights,
-        lambda pack, role: HeadWeights(
-            unpack_weights(pack.read(pack.manifest.role(role).file)), pack.fingerprint(role)
-        ),
-        probe=Weights,
-        encode_answer=lambda weights: ({}, np.concatenate([part.ravel() for part in weights.values()])),
+        (Relate, Read),
+        lambda pack, role: HeadModel(unpack_weights(pack.read(pack.manifest.role(role).file)), pack.fingerprint(role)),
     ),
     module=__name__,
 )

@@ -7,30 +7,27 @@ state before it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from turnwise.errors import TurnwiseError
+from turnwise.models.heads_numpy import Remembered
 from turnwise.models.kinds import CPU_BUDGET, KINDS, Model, ModelKind, Row
 from turnwise.models.maude_head import Head, State, header, read_head
 from turnwise.models.onnx.session import thread_count
-from turnwise.models.requests import Classify, Floats
+from turnwise.models.requests import Converse, Floats
 from turnwise.models.text import ASKED, REPLY
 from turnwise.models.utterances import UtteranceEncoder
 
 if TYPE_CHECKING:
     from turnwise.models.pack import Pack
 
-__all__ = ["LABELS", "TURN_END", "Conversation", "Head", "MaudeModel", "State", "header", "read_head"]
+__all__ = ["LABELS", "Conversation", "Head", "MaudeModel", "State", "header", "read_head"]
 
 LABELS = ("other", "next")
-# The turns of a context come as lines, as the authors' files had them.
-TURN_END = "\n"
 # Utterances, and conversations up to some turn, that are remembered: enough for a few hundred conversations at once.
 REMEMBERED = 8192
-V = TypeVar("V")
 
 
 @dataclass
@@ -45,27 +42,26 @@ class Conversation:
 
     def say(self, turn: str) -> None:
         """Something was said, by whomever."""
-        self._said.append(_one_line(turn, "turn"))
+        self._said.append(_text(turn, "turn"))
 
     def score(self, response: str) -> float:
         """How well a response fits what was said so far; it is not said yet."""
         if not self._said:
             raise TurnwiseError("nothing was said yet; say a turn before a response is judged")
-        request = Classify(TURN_END.join(self._said), _one_line(response, "response"), role="maude")
+        request = Converse(tuple(self._said), _text(response, "response"))
         rows = self.model.rows(request)
         return self.model.answer(request, rows, self.model.run(rows))[LABELS[1]]
 
 
-def _one_line(text: object, what: str) -> str:
-    # A line break within a turn would be read as the end of it.
+def _text(text: object, what: str) -> str:
     if not isinstance(text, str):
         raise TurnwiseError(f"{what}: {text!r} where text belongs; give a string")
-    return " ".join(text.split())
+    return text
 
 
 @dataclass
 class MaudeModel(Model):
-    """Answers `Classify`: the turns of the context are the lines of the first text, the response is the second."""
+    """Answers `Converse`."""
 
     encoder: UtteranceEncoder
     head: Head
@@ -75,11 +71,9 @@ class MaudeModel(Model):
     _vectors: Remembered[Floats] = field(default_factory=lambda: Remembered(REMEMBERED))
     _states: Remembered[State] = field(default_factory=lambda: Remembered(REMEMBERED))
 
-    def rows(self, request: Classify) -> list[Row]:
-        """One row for each turn of the context, and one for the response."""
-        if request.pair is None:
-            raise TurnwiseError("this model judges a response after its context: give both")
-        return [self._row(" ".join(text.split())) for text in (*request.text.split(TURN_END), request.pair)]
+    def rows(self, request: Converse) -> list[Row]:
+        """Return one row for each turn of the context, and one for the response."""
+        return [self._row(" ".join(text.split())) for text in (*request.turns, request.response)]
 
     def _row(self, text: str) -> Row:
         known = self._rows.get(text)
@@ -98,7 +92,7 @@ class MaudeModel(Model):
         # Row by row: one product over a batch rounds by its size, and the same turn must always score the same.
         return [self.head.project(vector) for vector in self.encoder.vectors(rows)] if rows else []
 
-    def answer(self, request: Classify, rows: Sequence[Row], results: Sequence[Floats]) -> dict[str, float]:
+    def answer(self, request: Converse, rows: Sequence[Row], results: Sequence[Floats]) -> dict[str, float]:
         """The probability that the response comes next."""
         state = self._after([row.ids for row in rows[:-1]], results[:-1])
         chance = self.head.score(self.head.context(state), results[-1])
@@ -118,31 +112,6 @@ class MaudeModel(Model):
         return Conversation(self)
 
 
-class Remembered(Generic[V]):
-    """The values that were used last, up to a number of them."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held: OrderedDict[Any, V] = OrderedDict()
-
-    def get(self, key: Any) -> V | None:
-        """A value that is still held; it becomes the one used last."""
-        if key not in self._held:
-            return None
-        self._held.move_to_end(key)
-        return self._held[key]
-
-    def __getitem__(self, key: Any) -> V:
-        return self._held[key]
-
-    def put(self, key: Any, value: V) -> V:
-        """Hold a value; the one that was not used for longest goes if there are too many."""
-        self._held[key] = value
-        if len(self._held) > self._most:
-            self._held.popitem(last=False)
-        return value
-
-
 def _from_pack(pack: Pack, role: str) -> MaudeModel:
     from turnwise.models.onnx import networks
 
@@ -158,6 +127,6 @@ def _from_pack(pack: Pack, role: str) -> MaudeModel:
 
 KINDS.add(
     "recurrent",
-    ModelKind("recurrent", (), _from_pack, probe=lambda role: Classify(ASKED, REPLY, role=role)),
+    ModelKind("recurrent", Converse, _from_pack, probe=lambda role: Converse((ASKED,), REPLY, role=role)),
     module=__name__,
 )

@@ -139,14 +139,34 @@ class Lookup(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Weights(Request):
-    """The weights of a small network, by name: its metric works them out on vectors that other roles give.
+class Converse(Request):
+    """The probability that a response comes next in a conversation, by label."""
 
-    So every such metric shares the encoder's answers, and a network of a few thousand numbers needs no runtime.
-    """
+    key: ClassVar[str] = "Converse"
+    turns: tuple[str, ...]
+    response: str
+    role: str = "maude"
 
-    key: ClassVar[str] = "Weights"
+
+@dataclass(frozen=True, slots=True)
+class Relate(Request):
+    """How a response relates to a context, by a small network over the vectors of both: a `Relation`."""
+
+    key: ClassVar[str] = "Relate"
     runs: ClassVar[bool] = False
+    context: str
+    response: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Request):
+    """The vector of a text that small networks read word by word: one after the other, side by side."""
+
+    key: ClassVar[str] = "Read"
+    runs: ClassVar[bool] = False
+    text: str
+    networks: tuple[str, ...]
     role: str
 
 
@@ -167,7 +187,18 @@ class Pieces:
     vectors: Floats
 
 
-Answer = npt.NDArray[Any] | TokenScores | Pieces | Mapping[str, float] | Mapping[str, Floats]
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The probability that a response belongs to a context.
+
+    `bounds` are the cosines with a reference between which most responses lay when the network was trained.
+    """
+
+    probability: float
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+
+Answer = npt.NDArray[Any] | TokenScores | Pieces | Relation | Mapping[str, float]
 
 
 def encode_answer(answer: Answer) -> tuple[Facts, npt.NDArray[Any]]:
@@ -177,6 +208,8 @@ def encode_answer(answer: Answer) -> tuple[Facts, npt.NDArray[Any]]:
     if isinstance(answer, Pieces):
         facts = {"kind": "pieces", "names": answer.tokens, "added": answer.added}
         return facts, np.ascontiguousarray(answer.vectors)
+    if isinstance(answer, Relation):
+        return {"kind": "relation", "bounds": answer.bounds}, np.array([answer.probability])
     if isinstance(answer, Mapping):
         return {"kind": "labels", "names": list(answer)}, np.array(list(answer.values()), dtype="<f8")
     return {"kind": "array"}, np.ascontiguousarray(answer)
@@ -188,6 +221,9 @@ def decode_answer(facts: Facts, numbers: npt.NDArray[Any]) -> Answer:
         return TokenScores(tuple(facts["names"]), tuple(numbers.tolist()))
     if facts["kind"] == "pieces":
         return Pieces(tuple(facts["names"]), tuple(facts["added"]), numbers.copy())
+    if facts["kind"] == "relation":
+        low, high = facts["bounds"]
+        return Relation(float(numbers[0]), (low, high))
     if facts["kind"] == "labels":
         return dict(zip(facts["names"], numbers.tolist(), strict=True))
     return numbers.copy()
