@@ -25,7 +25,7 @@ from turnwise.engine.score import Judged
 from turnwise.engine.session import Session
 from turnwise.metrics.base import Score
 from turnwise.models.requests import Embed
-from turnwise.stats.exact import ExactSums
+from turnwise.stats.arrays import ExactSums
 
 METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"
 WORDS = "tea rain yes no why not i you like the a piano cats dogs very much hm".split()

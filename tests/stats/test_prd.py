@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score
 
-from turnwise.stats import kmeans as kmeans_module
-from turnwise.stats.kmeans import kmeans, kmeans_runs
-from turnwise.stats.prd import Curve, clustered, f_beta, prd_curve, slopes
+from turnwise.stats import prd as prd_module
+from turnwise.stats.prd import Curve, clustered, f_beta, kmeans, kmeans_runs, prd_curve, slopes
 
 shares = st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda xs: sum(xs) > 0.01)
 
@@ -117,8 +116,8 @@ def test_runs_together_are_the_runs_alone(monkeypatch: pytest.MonkeyPatch) -> No
     rows = blobs()
     alone = [kmeans(rows, 8, seed, "mini-batch", 3) for seed in (3, 4)]
     for limits in ((2048, 2**22), (10, len(rows) * 4 * 2)):
-        monkeypatch.setattr(kmeans_module, "MOST_SQUARE", limits[0])
-        monkeypatch.setattr(kmeans_module, "AT_ONCE", limits[1])
+        monkeypatch.setattr(prd_module, "MOST_SQUARE", limits[0])
+        monkeypatch.setattr(prd_module, "AT_ONCE", limits[1])
         for (labels, inertia), (expected, fit) in zip(
             kmeans_runs(rows, 8, [3, 4], "mini-batch", 3), alone, strict=True
         ):
@@ -127,8 +126,8 @@ def test_runs_together_are_the_runs_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_start_is_worth_what_its_centres_are() -> None:
-    points = kmeans_module.Points(blobs(50))
-    chosen, fits = kmeans_module.spread_starts(points, 6, 4, [np.random.default_rng(seed) for seed in range(2)])
+    points = prd_module.PointSet(blobs(50))
+    chosen, fits = prd_module.spread_starts(points, 6, 4, [np.random.default_rng(seed) for seed in range(2)])
     for places, fit in zip(chosen.reshape(-1, 6), fits.ravel(), strict=True):
         assert len(set(places)) == 6
         distances = ((points.rows[:, None] - points.rows[places]) ** 2).sum(axis=2)

@@ -43,7 +43,7 @@ class Undefined:
     def __init__(self) -> None:
         self._forms: dict[tuple[str, int, int], list[str]] = {}
 
-    def see(self, quality: str, form: str, found: forms.Agreement) -> None:
+    def see(self, quality: str, form: str, found: forms.AgreementValue) -> None:
         """Note what is left out of one value."""
         if found.undefined and found.value is not None:
             self._forms.setdefault((quality, found.undefined, found.averaged), []).append(form)

@@ -50,7 +50,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.metrics.distributions import Pair
     from turnwise.metrics.holistic import Replies
     from turnwise.problems import Problem
-    from turnwise.stats.exact import ExactSums
+    from turnwise.stats.arrays import ExactSums
     from turnwise.stats.frechet import Moments
     from turnwise.text.bleu import BleuCounts
     from turnwise.text.counts import Hashed, Sum

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.stats.arrays import FloatArray, IntArray
+from turnwise.stats.arrays import ExactSums, FloatArray, IntArray
 from turnwise.stats.bootstrap import Interval, intervals_of_totals
-from turnwise.stats.exact import ExactSums
 
 # Beyond this many clusters those with equal hashes are taken together: blocks of clusters are no less independent
 # than clusters, sixteen thousand of them tell a standard error within half a per cent, and memory stays flat.

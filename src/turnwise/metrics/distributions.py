@@ -20,8 +20,7 @@ from turnwise.models.requests import Embed, Request
 from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 from turnwise.stats.frechet import frechet, frechet_by_counts
-from turnwise.stats.kmeans import Flavour
-from turnwise.stats.prd import ANGLES, SMOOTHING, Curve, Grid, Order, clustered
+from turnwise.stats.prd import ANGLES, SMOOTHING, Curve, Flavour, Grid, Order, clustered
 from turnwise.stats.subsets import extrapolated
 from turnwise.text.inputs import SEPARATOR
 

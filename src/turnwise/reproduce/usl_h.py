@@ -35,7 +35,7 @@ from turnwise.reproduce.cells import (
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.workspace import Workspace
 from turnwise.stats.correlation import pearson
-from turnwise.stats.regression import Regression, regress
+from turnwise.stats.regression import QualityFit, regress
 
 UNDERSTANDABLE, SENSIBLE, SPECIFIC, OVERALL = "Understandable", "Sensible", "Specific", "Overall"
 ASPECTS = (UNDERSTANDABLE, SENSIBLE, SPECIFIC)
@@ -117,7 +117,7 @@ def means(examples: Sequence[Example]) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def weights(examples: Sequence[Example]) -> Regression | None:
+def weights(examples: Sequence[Example]) -> QualityFit | None:
     """How much each quality counts in the overall rating."""
     table = means(examples)
     return regress(table[:, :3], table[:, 3])

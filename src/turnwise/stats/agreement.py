@@ -1,4 +1,4 @@
-"""How far raters agree with one another, in every form that the papers report.
+"""Measure agreement between raters, in every form that the papers report.
 
 Ratings are a matrix of items by slots (or by raters) with NaN where nobody rated. Each form is a function of
 that matrix and of how often every item occurs, so that its bootstrap interval comes from the same formula.
@@ -25,10 +25,10 @@ Each = Callable[[FloatArray, FloatArray], list[FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """Agreement in one form, over the items that at least two people rated; None where it is undefined.
+class AgreementValue:
+    """Hold agreement in one form, over items with at least two ratings; `value` is None if undefined.
 
-    `averaged` is how many pairs or raters it is taken over, `undefined` how many of them say nothing.
+    `averaged` counts the pairs or raters that it is the mean of; `undefined` counts those without a value.
     """
 
     value: float | None
@@ -41,10 +41,10 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A named way to measure agreement, and whether its columns are slots or people.
+class AgreementForm:
+    """Define a measure of agreement, and whether its columns are slots or raters.
 
-    `each` gives the values of single pairs or raters, where the measure is taken over such.
+    `each` gives the values of single pairs or raters, if the measure is taken over them.
     """
 
     columns: Literal["slots", "raters"]
@@ -60,10 +60,10 @@ def agreement(
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-) -> Agreement:
-    """Agreement in one of FORMS, with a bootstrap interval over items (none with 0 resamples or one cluster).
+) -> AgreementValue:
+    """Return agreement in one of FORMS, with a bootstrap interval over items (none with 0 resamples or one cluster).
 
-    Without `raters` each slot is taken for one person, as in corpora where the same people rated everything.
+    Without `raters` each slot counts as one person, as in corpora where the same people rated everything.
     """
     chosen = FORMS[form]
     matrix = floats(ratings)
@@ -78,21 +78,21 @@ def agreement(
     once = np.ones((len(matrix), 1))
     value = float(chosen.measure(matrix, once)[0]) if n_items else np.nan
     if not np.isfinite(value):
-        return Agreement(None, n_items, n_raters)
+        return AgreementValue(None, n_items, n_raters)
     each = chosen.each(matrix, once) if chosen.each else []
     taken_over = (len(each) or 1, sum(bool(np.isnan(found[0])) for found in each))
     if resamples == 0 or cluster_codes(clusters, len(matrix))[1] < 2:
-        return Agreement(value, n_items, n_raters, None, None, *taken_over)
+        return AgreementValue(value, n_items, n_raters, None, None, *taken_over)
     drawn = bootstrap(partial(chosen.measure, matrix), clusters, len(matrix), resamples, seed)
     interval = percentile_interval(drawn, level)
     low, high = (interval.low, interval.high) if interval else (None, None)
-    return Agreement(value, n_items, n_raters, low, high, *taken_over)
+    return AgreementValue(value, n_items, n_raters, low, high, *taken_over)
 
 
 def by_rater(ratings: ArrayLike, raters: NDArray[np.object_]) -> tuple[FloatArray, list[str]]:
-    """Turn items by slots into items by raters; also the raters' names, in the order of the columns.
+    """Turn items by slots into items by raters; also return the raters' names, in the order of the columns.
 
-    A rating without a name is left out, for nobody can be said to agree with it.
+    A rating without a name is left out.
     """
     matrix = floats(ratings)
     names = sorted({str(name) for name in raters.ravel() if name is not None})
@@ -109,17 +109,17 @@ def by_rater(ratings: ArrayLike, raters: NDArray[np.object_]) -> tuple[FloatArra
 
 
 def _pair_correlations(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> list[FloatArray]:
-    """The correlation of every pair of columns on the items that both rated (USR, by slot)."""
+    """Return the correlation of every pair of columns on the items that both rated (USR, by slot)."""
     return [weighted_correlation(a, b, weights[rows], method) for a, b, rows in _column_pairs(matrix, least=3)]
 
 
 def _pair_kappas(matrix: FloatArray, weights: FloatArray, power: int) -> list[FloatArray]:
-    """Cohen's kappa of every pair of columns (USL-H); one item in common says nothing of chance."""
+    """Return Cohen's kappa of every pair of columns with at least two common items (USL-H)."""
     return [weighted_kappa(a, b, weights[rows], power) for a, b, rows in _column_pairs(matrix, least=2)]
 
 
 def _each_left_out(matrix: FloatArray, weights: FloatArray, method: WeightedMethod) -> list[FloatArray]:
-    """Each rater against the mean of all others (Holistic)."""
+    """Return the correlation of each rater with the mean of all others (Holistic)."""
     values = []
     given = ~np.isnan(matrix)
     filled = np.where(given, matrix, 0.0)
@@ -129,13 +129,13 @@ def _each_left_out(matrix: FloatArray, weights: FloatArray, method: WeightedMeth
         if rows.sum() < 3:
             continue
         mean = (filled.sum(axis=1) - filled[:, rater])[rows] / others[rows]
-        # Means of few whole numbers come out of the subtraction with dust that would break their ties.
+        # The subtraction leaves rounding errors that would break the ties of the means.
         values.append(weighted_correlation(matrix[rows, rater], mean.round(12), weights[rows], method))
     return values
 
 
 def _column_pairs(matrix: FloatArray, least: int) -> Iterator[tuple[FloatArray, FloatArray, NDArray[np.bool_]]]:
-    """Pairs of columns on the rows that both fill, where these are at least `least`."""
+    """Yield pairs of columns on their complete rows, if there are at least `least`."""
     for left, right in combinations(range(matrix.shape[1]), 2):
         rows = complete_rows(matrix[:, left], matrix[:, right])
         if rows.sum() >= least:
@@ -143,7 +143,7 @@ def _column_pairs(matrix: FloatArray, least: int) -> Iterator[tuple[FloatArray, 
 
 
 def _mean_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArray:
-    """Mean over pairs or raters for every resample, without those where it is undefined."""
+    """Return the mean of the defined values for every resample."""
     table = np.array(values).reshape(len(values), weights.shape[1])
     defined = ~np.isnan(table)
     with np.errstate(invalid="ignore"):
@@ -152,7 +152,7 @@ def _mean_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArra
 
 
 def _best_of_defined(values: list[FloatArray], weights: FloatArray) -> FloatArray:
-    """The best rater of every resample."""
+    """Return the largest defined value for every resample."""
     best: FloatArray = np.fmax.reduce(values) if values else np.full(weights.shape[1], np.nan)
     return best
 
@@ -161,13 +161,13 @@ def _over(
     columns: Literal["slots", "raters"],
     each: Each,
     fold: Callable[[list[FloatArray], FloatArray], FloatArray] = _mean_of_defined,
-) -> Form:
-    """The form that takes something over pairs or raters."""
-    return Form(columns, lambda matrix, weights: fold(each(matrix, weights), weights), each)
+) -> AgreementForm:
+    """Return a form that folds the values of pairs or raters into one."""
+    return AgreementForm(columns, lambda matrix, weights: fold(each(matrix, weights), weights), each)
 
 
 def weighted_alpha(matrix: FloatArray, weights: FloatArray, scale: Scale) -> FloatArray:
-    """Alpha of items by raters under each column of item weights; NaN where all ratings are the same.
+    """Return alpha of items by raters under each column of item weights; NaN if all ratings are the same.
 
     One minus the disagreement within items over the disagreement among all ratings. Only items with at
     least two ratings count.
@@ -198,7 +198,7 @@ def weighted_alpha(matrix: FloatArray, weights: FloatArray, scale: Scale) -> Flo
 
 
 def weighted_kappa(first: FloatArray, second: FloatArray, weights: FloatArray, power: int) -> FloatArray:
-    """Kappa under each column of item weights; NaN where chance alone leaves nothing to disagree about.
+    """Return kappa under each column of item weights; NaN if the expected disagreement is 0.
 
     Disagreement is |difference| to `power`: 0 is plain kappa (any difference counts as one), 1 linear and
     2 quadratic. Distances are those of the ratings themselves, so an unused step of the scale still counts.
@@ -220,7 +220,7 @@ def weighted_kappa(first: FloatArray, second: FloatArray, weights: FloatArray, p
 _FOLDS = {"mean": _mean_of_defined, "max": _best_of_defined}
 _CORRELATIONS: tuple[WeightedMethod, ...] = ("pearson", "spearman")
 
-FORMS: dict[str, Form] = {
+FORMS: dict[str, AgreementForm] = {
     **{f"slot-pairs-{m}": _over("slots", partial(_pair_correlations, method=m)) for m in _CORRELATIONS},
     **{f"rater-pairs-{m}": _over("raters", partial(_pair_correlations, method=m)) for m in _CORRELATIONS},
     **{
@@ -233,7 +233,7 @@ FORMS: dict[str, Form] = {
         for name, power in {"kappa": 0, "kappa-linear": 1, "kappa-quadratic": 2}.items()
     },
     **{
-        f"alpha-{scale}": Form("slots", partial(weighted_alpha, scale=scale))
+        f"alpha-{scale}": AgreementForm("slots", partial(weighted_alpha, scale=scale))
         for scale in ("nominal", "ordinal", "interval")
     },
 }

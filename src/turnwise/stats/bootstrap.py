@@ -1,4 +1,4 @@
-"""Clustered bootstrap: rows of one context rise and fall together, so whole contexts are drawn.
+"""Clustered bootstrap: rows of one context are correlated, so whole contexts are drawn.
 
 A resample is kept as the number of times that each cluster was drawn, never as a copy of the data.
 """
@@ -35,7 +35,7 @@ Statistic = Callable[[FloatArray], FloatArray]
 Seed = int | np.random.SeedSequence
 
 RESAMPLES = 10_000
-# With more clusters than this a mean is normal for every purpose; resampling would only add noise and time.
+# With more clusters than this a mean is normal to within the noise of resampling.
 MANY_CLUSTERS = 2_000
 # Weights are made this many at a time: half a megabyte stays in the processor's cache.
 _WEIGHTS_AT_ONCE = 2**16
@@ -43,14 +43,14 @@ _WEIGHTS_AT_ONCE = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval."""
+    """Hold a confidence interval."""
 
     low: float
     high: float
 
 
 def percentile_interval(resampled: FloatArray, level: float) -> Interval | None:
-    """The middle `level` of resampled values; None where most resamples leave the statistic undefined."""
+    """Return the middle `level` of resampled values; None if at most half of them are defined."""
     defined = resampled[np.isfinite(resampled)]
     if 2 * len(defined) <= len(resampled):
         return None
@@ -60,7 +60,7 @@ def percentile_interval(resampled: FloatArray, level: float) -> Interval | None:
 
 
 def normal_interval(value: float, standard_error: float, level: float) -> Interval:
-    """The interval of an estimate that is normal around its true value.
+    """Return the interval of an estimate that is normal around its true value.
 
     >>> round(normal_interval(10.0, 1.0, 0.95).low, 4)
     8.04
@@ -69,14 +69,8 @@ def normal_interval(value: float, standard_error: float, level: float) -> Interv
     return Interval(value - reach, value + reach)
 
 
-def cluster_weights(clusters: Labels, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each row occurs in each resample of whole clusters: shape (rows, resamples)."""
-    codes, count = cluster_codes(clusters, len(clusters))
-    return _draw(count, resamples, rng)[codes]
-
-
 def bootstrap(statistic: Statistic, clusters: Labels | None, rows: int, resamples: int, seed: Seed) -> FloatArray:
-    """The statistic of every resample, first axis resamples.
+    """Return the statistic of every resample; the first axis is that of the resamples.
 
     `statistic` takes weights (rows, some resamples) and gives one value, or one row of values, for each.
     """
@@ -98,7 +92,7 @@ def mean_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """The clustered interval of a mean; None with fewer than two clusters. NaN values are left out."""
+    """Return the clustered interval of a mean; None with fewer than two clusters. NaN values are left out."""
     return mean_intervals(floats(values)[:, None], clusters, resamples, seed, level)[0]
 
 
@@ -109,7 +103,7 @@ def mean_intervals(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Interval | None]:
-    """The intervals of the means of several columns, all on the same resamples.
+    """Return the intervals of the means of several columns, all on the same resamples.
 
     Percentile bootstrap up to MANY_CLUSTERS clusters; beyond, the normal interval with the cluster-robust
     standard error, which is what the bootstrap converges to.
@@ -124,7 +118,7 @@ def mean_intervals(
 def intervals_of_totals(
     sums: FloatArray, sizes: FloatArray, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
 ) -> list[Interval | None]:
-    """The same, given what the values of each cluster add up to and how many they are, by cluster and column."""
+    """Return the intervals of means, given the sum and number of values by cluster and column."""
     count, columns = sums.shape
     drawn = resampled_means(sums, sizes, resamples, seed) if count <= MANY_CLUSTERS else None
     intervals: list[Interval | None] = []
@@ -148,7 +142,7 @@ def correlation_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """The clustered percentile interval of a correlation; None where the correlation itself is undefined."""
+    """Return the clustered percentile interval of a correlation; None if the correlation is undefined."""
     first, second = floats(x), floats(y)
     codes, _ = cluster_codes(clusters, len(first))
     complete = complete_rows(first, second)
@@ -165,14 +159,14 @@ def correlation_interval(
 
 
 def cluster_totals(values: FloatArray, codes: IntArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Sums and numbers of the values that are there, by cluster and column."""
+    """Return the sum and the number of non-missing values, by cluster and column."""
     present = ~np.isnan(values)
     sums = sum_by_cluster(np.where(present, values, 0.0), codes, count)
     return sums, sum_by_cluster(present.astype(np.float64), codes, count)
 
 
 def resampled_means(sums: FloatArray, sizes: FloatArray, resamples: int, seed: Seed) -> FloatArray:
-    """Means of resampled clusters, given each cluster's sums and sizes: shape (resamples, columns)."""
+    """Return the means of resampled clusters, given each cluster's sums and sizes: shape (resamples, columns)."""
 
     def means(weights: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -182,7 +176,7 @@ def resampled_means(sums: FloatArray, sizes: FloatArray, resamples: int, seed: S
 
 
 def mean_and_error(sums: FloatArray, sizes: FloatArray) -> tuple[float, float]:
-    """A mean over clusters, and its cluster-robust standard error."""
+    """Return a mean over clusters, and its cluster-robust standard error."""
     clusters = int(np.count_nonzero(sizes))
     mean = sums.sum() / sizes.sum()
     deviations = sums - mean * sizes
@@ -191,7 +185,7 @@ def mean_and_error(sums: FloatArray, sizes: FloatArray) -> tuple[float, float]:
 
 
 def _draw(count: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Multinomial counts of `count` draws among as many clusters, one column per resample."""
+    """Return multinomial counts of `count` draws among as many clusters, one column per resample."""
     # Counting draws is several times faster than the generator's own multinomial.
     cells = rng.integers(0, count, size=(count, resamples))
     cells *= resamples
@@ -208,7 +202,7 @@ def spearman_intervals(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[list[Interval | None]]:
-    """For each column of scores and each of ratings, none with gaps, what `correlation_interval` gives for the two.
+    """Return the `correlation_interval` of each column of scores with each of ratings; no value may be missing.
 
     >>> ((found, constant),) = spearman_intervals([[1, 2, 3, 4]], [[1, 2, 3, 4], [1, 1, 1, 1]], resamples=50)
     >>> round(found.low, 9), constant
@@ -248,7 +242,7 @@ def system_correlation_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """The interval of Spearman's correlation between mean scores and mean ratings of systems.
+    """Return the interval of Spearman's correlation between mean scores and mean ratings of systems.
 
     Resamples in which every system has the same mean have no correlation and are left out.
     """

@@ -1,4 +1,6 @@
-"""Mean ratings of systems, freed from their raters' bias: a stern rater must not count against whom they rated.
+"""Estimate the quality of systems without the bias of their raters.
+
+Harsh raters lower the mean ratings of the systems they rated.
 
 A rating is the quality of the system, plus the bias of the rater, plus chance. Qualities, biases and chance are normal
 with variance 1, biases around 0 and each system's quality around a mean of its own that may lie anywhere on the scale
@@ -21,7 +23,7 @@ DRAWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What is known of one system's quality: its mean and deviation, and from how many ratings."""
+    """Hold the posterior mean and deviation of one system's quality, and its number of ratings."""
 
     mean: float
     std: float
@@ -30,7 +32,7 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Systems and raters in order of appearance. A rater's bias is how much higher than others they rate."""
+    """Hold systems and raters in order of appearance. A positive bias means ratings above those of others."""
 
     systems: Mapping[Hashable, Calibrated]
     biases: Mapping[Hashable, float]
@@ -46,7 +48,7 @@ def calibrate(
     noise_variance: float = 1.0,
     seed: int = 0,
 ) -> Calibration:
-    """The quality of each system and the bias of each rater; missing ratings are left out.
+    """Return the quality of each system and the bias of each rater; missing ratings are left out.
 
     `scale` gives the ends of the scale, between which a system's mean lies; without it they are infinitely far.
     Here the plain means are 4, 3 and 2, all of which the two raters explain.
@@ -59,11 +61,11 @@ def calibrate(
     if values.ndim != 1 or not len(values) == len(systems) == len(raters):
         raise ValueError(f"{values.size} ratings, {len(systems)} systems, {len(raters)} raters: give one of each a row")
     if np.isinf(values).any():
-        raise ValueError("a rating is infinite; give numbers, or nan for a missing one")
+        raise ValueError("a rating is infinite. Fix: give numbers, or nan for a missing one")
     if scale is not None and not scale[0] < scale[1]:
         raise ValueError(f"scale {scale[0]:g} to {scale[1]:g}: its lower end must come first")
     if scale is not None and ((values < scale[0]) | (values > scale[1])).any():
-        raise ValueError(f"a rating lies outside the scale {scale[0]:g} to {scale[1]:g}; mend it or widen the scale")
+        raise ValueError(f"a rating lies outside the scale {scale[0]:g} to {scale[1]:g}. Fix: widen the scale")
     if not bias_variance > 0 < noise_variance:
         raise ValueError("bias_variance and noise_variance take numbers above 0")
     given = [row for row in zip(systems, raters, values.tolist(), strict=True) if not np.isnan(row[2])]
@@ -93,7 +95,7 @@ def calibrate(
 def _within(
     scale: tuple[float, float], mean: FloatArray, covariance: FloatArray, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and deviation once each quality is normal, with variance 1, around a point somewhere on the scale."""
+    """Return means and deviations if each quality is normal, with variance 1, around a point on the scale."""
     from scipy.special import ndtr
 
     low, high = scale

@@ -1,4 +1,4 @@
-"""Pearson, Spearman and Kendall correlation of pairs, and correlation with a third variable held fixed."""
+"""Compute Pearson, Spearman, Kendall and partial correlations, plain and under resampling weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from turnwise.stats.arrays import FloatArray, IntArray, complete_rows, floats, is_constant
 
-# Of so many pairs all 40,320 orders are tried.
+# Up to this number of pairs, p comes from all orders (40,320 of eight).
 MOST_PERMUTED = 8
 Method = Literal["pearson", "spearman", "kendall"]
 TieGroups = tuple[IntArray, IntArray, IntArray]
@@ -21,7 +21,7 @@ TieGroups = tuple[IntArray, IntArray, IntArray]
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A correlation over `n` complete pairs with its two-sided p; None where it is undefined."""
+    """Hold a correlation over `n` complete pairs with its two-sided p; None if undefined."""
 
     value: float | None
     p: float | None
@@ -29,7 +29,7 @@ class Correlation:
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> Correlation:
-    """Product-moment correlation.
+    """Return the product-moment correlation.
 
     >>> found = pearson([1, 2, 3, None], [1, 0, -1, 7])
     >>> found.value, round(found.p, 3), found.n
@@ -40,7 +40,7 @@ def pearson(x: ArrayLike, y: ArrayLike) -> Correlation:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> Correlation:
-    """Pearson correlation of average ranks.
+    """Return the Pearson correlation of average ranks.
 
     >>> found = spearman([1, 2, 3, 4], [2, 4, 6, 900])
     >>> found.value, round(found.p, 3), found.n
@@ -51,7 +51,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> Correlation:
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> Correlation:
-    """Kendall's tau-b, which corrects for ties; p is exact for small samples without ties."""
+    """Return Kendall's tau-b, which corrects for ties; p is exact for small samples without ties."""
     first, second = _pairs(x, y)
     if len(first) < 3 or is_constant(first) or is_constant(second):
         return Correlation(None, None, len(first))
@@ -62,16 +62,16 @@ def kendall(x: ArrayLike, y: ArrayLike) -> Correlation:
 
 
 def correlation(x: ArrayLike, y: ArrayLike, method: Method) -> Correlation:
-    """The correlation that `method` names."""
+    """Return the correlation that `method` names."""
     return _METHODS[method](x, y)
 
 
 def partial_correlation(
     x: ArrayLike, y: ArrayLike, z: ArrayLike, method: Literal["pearson", "spearman"] = "spearman"
 ) -> Correlation:
-    """What is left of the correlation of x and y once what each owes to z is taken out.
+    """Return the correlation of x and y with z held fixed.
 
-    Undefined where z is constant, or where it determines x or y entirely.
+    It is undefined if z is constant or determines x or y entirely.
     """
     columns = [floats(column) for column in (x, y, z)]
     complete = complete_rows(*columns)
@@ -93,7 +93,7 @@ def partial_correlation(
 
 
 def tie_groups(values: FloatArray) -> TieGroups:
-    """The sorting order, where each group of equal values starts in it, and the group of every value."""
+    """Return the sorting order, the start of each group of equal values in it, and the group of every value."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     is_start = np.ones(len(values), dtype=np.bool_)
@@ -104,7 +104,7 @@ def tie_groups(values: FloatArray) -> TieGroups:
 
 
 def average_ranks(values: ArrayLike) -> FloatArray:
-    """Ranks from 1; equal values share the mean of the ranks that they take up. No value may be NaN.
+    """Return ranks from 1; equal values share the mean of their ranks. No value may be NaN.
 
     >>> average_ranks([10, 30, 10, 20])
     array([1.5, 4. , 1.5, 3. ])
@@ -132,7 +132,7 @@ def _product_moment(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def deviations(values: FloatArray) -> FloatArray:
-    """Differences from the mean, scaled so that their squares neither overflow nor vanish."""
+    """Return differences from the mean, scaled so that their squares neither overflow nor vanish."""
     with np.errstate(over="ignore", invalid="ignore"):
         differences = values - values.mean()
         # A power of two changes no digit, so that what is exact stays exact.
@@ -142,9 +142,9 @@ def deviations(values: FloatArray) -> FloatArray:
 
 
 def _tested(x: FloatArray, y: FloatArray) -> Correlation:
-    """The correlation with its p: of few pairs by every order that they could have come in, else by the t test.
+    """Return the correlation with its p: from all orders of few pairs, else from the t test.
 
-    Three or four systems in perfect order are no rarity, and the t test would call them a certainty.
+    The t test gives p = 0 for three or four systems in perfect order, which chance often produces.
     """
     value = _product_moment(x, y)
     if value is None or len(x) > MOST_PERMUTED:
@@ -186,20 +186,20 @@ _ROUNDING = 1e-12
 
 
 def weighted_correlation(x: FloatArray, y: FloatArray, weights: FloatArray, method: WeightedMethod) -> FloatArray:
-    """Pearson or Spearman correlation of complete pairs under each column of whole-number weights."""
+    """Return the Pearson or Spearman correlation of complete pairs under each column of whole-number weights."""
     if method == "pearson":
         return pearson_of_moments(weights.T @ pearson_moments(x, y))
     return spearman_of_weights(x, y)(weights)
 
 
 def pearson_moments(x: FloatArray, y: FloatArray) -> FloatArray:
-    """What each row adds to a Pearson correlation: it adds up over rows, clusters and resamples."""
+    """Return the moments of each row, which add up over rows, clusters and resamples."""
     first, second = _standard(x), _standard(y)
     return np.column_stack([np.ones_like(first), first, second, first * first, second * second, first * second])
 
 
 def pearson_of_moments(totals: FloatArray) -> FloatArray:
-    """The correlation of each row of summed moments."""
+    """Return the correlation of each row of summed moments."""
     with np.errstate(divide="ignore", invalid="ignore"):
         _, mean_x, mean_y, square_x, square_y, product = (totals / totals[:, :1]).T
         variance_x = square_x - mean_x * mean_x
@@ -210,7 +210,7 @@ def pearson_of_moments(totals: FloatArray) -> FloatArray:
 
 
 def _standard(values: FloatArray) -> FloatArray:
-    """Centred and scaled, which costs a correlation nothing and saves it from cancellation."""
+    """Return centred and scaled values, which keep a correlation from cancellation."""
     if not len(values) or is_constant(values):
         return np.zeros_like(values)
     scaled = deviations(values)
@@ -219,7 +219,7 @@ def _standard(values: FloatArray) -> FloatArray:
 
 
 def spearman_of_weights(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Spearman as a function of weights. Rows are sorted once: a resample changes counts, never the order."""
+    """Return Spearman's correlation as a function of weights. Rows are sorted once for all resamples."""
     ties_x, ties_y = tie_groups(x), tie_groups(y)
 
     def correlations(weights: FloatArray) -> FloatArray:
@@ -231,7 +231,7 @@ def spearman_of_weights(x: FloatArray, y: FloatArray) -> Callable[[FloatArray], 
 
 
 def spearman_of_ranks(ranks: Ranks, others: Iterable[Ranks], weights: FloatArray) -> list[FloatArray]:
-    """The correlations of a column with others, given what `ranks_of_weights` says of each; it uses up the first."""
+    """Return the correlations of one column with others, from their `ranks_of_weights`; overwrites `ranks`."""
     deviation, spread = ranks
     deviation *= weights
     found = []
@@ -244,7 +244,7 @@ def spearman_of_ranks(ranks: Ranks, others: Iterable[Ranks], weights: FloatArray
 
 
 def ranks_of_weights(ties: TieGroups, weights: FloatArray, total: FloatArray) -> Ranks:
-    """Average ranks of the rows in each resample less their mean, and the sum of their squares."""
+    """Return the average ranks of the rows in each resample less their mean, and the sum of their squares."""
     order, starts, group = ties
     size = np.take(weights, order, axis=0)
     if len(starts) < len(order):

@@ -1,4 +1,4 @@
-"""Count, mean and scatter of vectors: statistics that stream, merge in any order and come apart again."""
+"""Compute the Fréchet distance from moments that stream, merge and subtract, and test normality."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_AT_ONCE = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """How many vectors, their mean, and the sum of outer products of their deviations from it."""
+    """Hold the number of vectors, their mean, and the sum of outer products of their deviations from it."""
 
     n: float
     mean: FloatArray
@@ -25,18 +25,18 @@ class Moments:
 
     @classmethod
     def of(cls, rows: ArrayLike) -> Moments:
-        """The moments of the rows of a table."""
+        """Return the moments of the rows of a table."""
         table = np.asarray(rows)
         parts = [table[start : start + ROWS_AT_ONCE] for start in range(0, max(len(table), 1), ROWS_AT_ONCE)]
         return merged(_moments(part) for part in parts)
 
     @property
     def width(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.mean)
 
     def covariance(self, ddof: int = 1) -> FloatArray:
-        """The covariance; `ddof` is what the divisor is smaller than n by.
+        """Return the covariance, with divisor n - `ddof`.
 
         >>> Moments.of([[0.0], [2.0]]).covariance().tolist()
         [[2.0]]
@@ -63,7 +63,7 @@ class Moments:
 
 
 def merged(parts: Iterable[Moments]) -> Moments:
-    """The moments of everything, however many parts come: memory holds one part and the sum.
+    """Return the moments of all parts; memory holds one part and the sum.
 
     >>> merged(Moments.of(batch) for batch in ([[0.0], [2.0]], [[4.0]])).mean.tolist()
     [2.0]
@@ -90,18 +90,18 @@ def _moments(rows: ArrayLike) -> Moments:
 
 @dataclass(frozen=True, slots=True)
 class Frechet:
-    """How far apart the means are, and how different the spreads are."""
+    """Hold the distance of the means and the difference of the spreads."""
 
     mean: float
     spread: float
 
     def value(self, squared: bool = True) -> float:
-        """The distance; rounding may leave a trace below zero between equal sets."""
+        """Return the distance; 0 if rounding leaves a negative number."""
         return max(0.0, (self.mean**2 if squared else self.mean) + self.spread)
 
 
 def frechet(x: ArrayLike, y: ArrayLike, ddof: int = 1) -> Frechet:
-    """The distance between the rows of two tables.
+    """Return the distance between the rows of two tables.
 
     >>> frechet([[0.0], [2.0]], [[5.0], [9.0]]).value(), frechet([[0.0], [2.0]], [[5.0], [9.0]]).value(squared=False)
     (38.0, 8.0)
@@ -113,7 +113,7 @@ def frechet(x: ArrayLike, y: ArrayLike, ddof: int = 1) -> Frechet:
 
 
 def frechet_of_moments(x: Moments, y: Moments, ddof: int = 1) -> Frechet:
-    """The distance between two normal distributions, given by their moments."""
+    """Return the distance between two normal distributions, given by their moments."""
     first, second = x.covariance(ddof), y.covariance(ddof)
     spread = np.trace(first) + np.trace(second) - 2 * root_trace(first, second)
     return Frechet(float(np.linalg.norm(x.mean - y.mean)), float(spread))
@@ -126,14 +126,14 @@ def frechet_of_rows(
     y_counts: FloatArray | None = None,
     ddof: int = 1,
 ) -> Frechet:
-    """The distance between few vectors in many dimensions; counts say how often each row occurs."""
+    """Return the distance between few vectors in many dimensions; counts say how often each row occurs."""
     (x_mean, a), (y_mean, b) = _scaled(floats(x), x_counts, ddof), _scaled(floats(y), y_counts, ddof)
     spread = np.vdot(a, a) + np.vdot(b, b) - 2 * root_trace_of_rows(a, b)
     return Frechet(float(np.linalg.norm(x_mean - y_mean)), float(spread))
 
 
 def root_trace(first: FloatArray, second: FloatArray) -> float:
-    """Tr((S S')^(1/2)) of two covariances: the roots of the eigenvalues of L' S' L, where S = L L'.
+    """Return Tr((S S')^(1/2)) of two covariances: the roots of the eigenvalues of L' S' L, where S = L L'.
 
     >>> round(root_trace(np.diag([4.0, 1.0]), np.diag([9.0, 0.25])), 6)
     6.5
@@ -147,12 +147,12 @@ def root_trace(first: FloatArray, second: FloatArray) -> float:
 
 
 def root_trace_of_rows(a: FloatArray, b: FloatArray) -> float:
-    """The same, for covariances A'A and B'B that are given by A and B: the nuclear norm of A B'."""
+    """Return `root_trace` of covariances A'A and B'B: the nuclear norm of A B'."""
     return float(np.linalg.svd(_shortened(a) @ _shortened(b).T, compute_uv=False).sum())
 
 
 def _shortened(rows: FloatArray) -> FloatArray:
-    """No more rows than dimensions, with the same covariance."""
+    """Return at most as many rows as dimensions, with the same covariance."""
     if len(rows) <= rows.shape[1]:
         return rows
     triangle: FloatArray = np.linalg.qr(rows)[1]
@@ -160,7 +160,7 @@ def _shortened(rows: FloatArray) -> FloatArray:
 
 
 def _scaled(rows: FloatArray, counts: FloatArray | None, ddof: int) -> tuple[FloatArray, FloatArray]:
-    """The mean, and rows A such that A'A is the covariance."""
+    """Return the mean, and rows A such that A'A is the covariance."""
     if counts is None:
         counts = np.ones(len(rows))
     present = counts > 0
@@ -175,7 +175,7 @@ def _scaled(rows: FloatArray, counts: FloatArray | None, ddof: int) -> tuple[Flo
 def frechet_by_counts(
     x: ArrayLike, y: ArrayLike, x_units: IntArray, y_units: IntArray, units: int, ddof: int = 1
 ) -> Callable[[FloatArray], Frechet]:
-    """A function from how often each unit occurs to the distance; every vector belongs to a unit.
+    """Return a function from unit counts to the distance; every vector belongs to a unit.
 
     With fewer vectors than dimensions the vectors themselves are counted. Otherwise the moments of each unit are kept,
     and a resample adds them up.
@@ -189,7 +189,7 @@ def frechet_by_counts(
 
 
 class _Parts:
-    """The moments of every unit of one set."""
+    """Hold the moments of every unit of one set."""
 
     def __init__(self, rows: NDArray[Any], row_units: IntArray, units: int) -> None:
         parts = [Moments.of(rows[row_units == unit]) for unit in range(units)]
@@ -211,7 +211,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normality:
-    """Shapiro and Wilk's W and its p for every dimension that varies, and the number of vectors.
+    """Hold Shapiro and Wilk's W and its p for every dimension that varies, and the number of vectors.
 
     W near 1 is near normal; p is the chance of a W so low among normal samples of this size.
     """
@@ -222,7 +222,7 @@ class Normality:
 
     @property
     def rejected(self) -> float:
-        """The share of dimensions that are not normal at the 5 % level."""
+        """Return the share of dimensions that are not normal at the 5 % level."""
         return float((self.p < SIGNIFICANT).mean())
 
 

@@ -1,4 +1,4 @@
-"""Which qualities make up an overall rating: least squares on z-scored qualities, by rater and pooled."""
+"""Fit ratings by least squares on z-scored qualities or metrics, by rater and pooled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from turnwise.stats.correlation import spearman
 
 
 @dataclass(frozen=True, slots=True)
-class Regression:
-    """A least-squares fit: one weight per standardised feature, and how well the fit follows its target."""
+class QualityFit:
+    """Hold a least-squares fit: one weight per standardised feature, and its agreement with the target."""
 
     weights: tuple[float, ...]
     intercept: float
@@ -24,12 +24,12 @@ class Regression:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The weights through a softmax, as the papers draw them."""
+        """Return the softmax of the weights, as in the papers' figures."""
         return tuple(float(share) for share in softmax(self.weights))
 
 
 def standardise(values: ArrayLike) -> FloatArray:
-    """Mean 0 and population standard deviation 1 down each column; a constant column becomes 0.
+    """Scale each column to mean 0 and population standard deviation 1; a constant column becomes 0.
 
     >>> standardise([1, 2, 3]).round(4)
     array([-1.2247,  0.    ,  1.2247])
@@ -41,7 +41,7 @@ def standardise(values: ArrayLike) -> FloatArray:
 
 
 def softmax(values: ArrayLike) -> FloatArray:
-    """Positive shares that add up to one.
+    """Return positive shares that add up to one.
 
     >>> softmax([0.0, 0.0])
     array([0.5, 0.5])
@@ -52,10 +52,10 @@ def softmax(values: ArrayLike) -> FloatArray:
     return powers
 
 
-def regress(qualities: ArrayLike, overall: ArrayLike) -> Regression | None:
+def regress(qualities: ArrayLike, overall: ArrayLike) -> QualityFit | None:
     """Fit overall ratings (n) to z-scored qualities (n, k). Rows with a missing value are left out.
 
-    None where there are too few rows to leave a single degree of freedom.
+    Return None if the rows leave no degree of freedom.
     """
     features, target = floats(qualities), floats(overall)
     complete = ~(np.isnan(features).any(axis=1) | np.isnan(target))
@@ -70,13 +70,13 @@ def regress(qualities: ArrayLike, overall: ArrayLike) -> Regression | None:
     fitted = intercept + features @ weights
     spread = float(((target - intercept) ** 2).sum())
     r2 = None if is_constant(target) else 1 - float(((target - fitted) ** 2).sum()) / spread
-    return Regression(tuple(float(weight) for weight in weights), intercept, r2, spearman(fitted, target).value, n)
+    return QualityFit(tuple(float(weight) for weight in weights), intercept, r2, spearman(fitted, target).value, n)
 
 
 def regress_by_rater(
     qualities: ArrayLike, overall: ArrayLike, raters: NDArray[np.object_]
-) -> dict[str, Regression | None]:
-    """One fit per rater identity, from qualities (items, slots, k), overall and raters (items, slots).
+) -> dict[str, QualityFit | None]:
+    """Return one fit per rater, from qualities (items, slots, k), overall and raters (items, slots).
 
     A slot is not a person: the third rating of two items may come from two people.
     """
@@ -85,13 +85,13 @@ def regress_by_rater(
     return {name: regress(features[raters == name], target[raters == name]) for name in names}
 
 
-# Against a variance of one, a smaller share than this is rounding error: of a constant, or of a sum of other metrics.
+# A smaller share of the variance than this is rounding error: of a constant, or of a sum of other metrics.
 _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:
-    """One weight per z-scored metric: `intercept + weights · (scores - mean) / deviation`."""
+    """Hold one weight per z-scored metric: `intercept + weights · (scores - mean) / deviation`."""
 
     mean: FloatArray
     deviation: FloatArray
@@ -99,14 +99,14 @@ class LinearFit:
     intercept: float
 
     def predict(self, scores: ArrayLike) -> FloatArray:
-        """What the fit makes of scores (n, metrics)."""
+        """Return the predictions for scores (n, metrics)."""
         predicted: FloatArray = self.intercept + ((floats(scores) - self.mean) / self.deviation) @ self.weights
         return predicted
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How weights are found. `ridge` is added to the squared errors per squared weight, as scikit-learn's alpha is."""
+    """Select how weights are found. `ridge` is the penalty per squared weight, as scikit-learn's alpha."""
 
     ridge: float = 0.0
     non_negative: bool = False
@@ -116,10 +116,10 @@ LEAST_SQUARES = Method()
 
 
 def fit_linear(scores: ArrayLike, ratings: ArrayLike, method: Method = LEAST_SQUARES) -> LinearFit:
-    """Fit ratings to z-scored scores (n, metrics). A metric that does not vary gets no weight.
+    """Fit ratings to z-scored scores (n, metrics). A constant metric gets weight 0.
 
     Ratings are one column, or one per rater with NaN where a rater gave none. Every rater is then fitted alone, on
-    z-scores over all rows, and the weights are averaged: each rater counts the same, however much they rated.
+    z-scores over all rows, and the weights are averaged, so each rater counts the same.
 
     >>> fit_linear([[1], [2], [3]], [10, 20, 30]).predict([[4]]).round(6)
     array([40.])
@@ -129,7 +129,7 @@ def fit_linear(scores: ArrayLike, ratings: ArrayLike, method: Method = LEAST_SQU
 
 
 def folds_by_cluster(clusters: Labels, folds: int, seed: int) -> IntArray:
-    """The fold of every row, from 0: clusters are shuffled and dealt out, so that none is in two folds."""
+    """Return the fold of every row, from 0. Clusters are shuffled and assigned in turn; none is in two folds."""
     codes, count = cluster_codes(clusters, len(clusters))
     places = np.random.default_rng(seed).permutation(count)
     dealt: IntArray = (places % min(folds, count))[codes]
@@ -139,7 +139,7 @@ def folds_by_cluster(clusters: Labels, folds: int, seed: int) -> IntArray:
 def held_out_predictions(
     scores: ArrayLike, ratings: ArrayLike, folds: IntArray, method: Method = LEAST_SQUARES
 ) -> FloatArray:
-    """The prediction of every row by a fit to the other folds; means and deviations are those of the others too."""
+    """Return the prediction of every row by a fit to the other folds, with their means and deviations."""
     table = floats(scores)
     sums = _sums_of(table, ratings)
     totals = sums.totals(folds, int(folds.max()) + 1)
@@ -160,7 +160,7 @@ def weight_intervals(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[Interval | None]:
-    """The clustered percentile interval of every weight; z-scores are taken anew in each resample."""
+    """Return the clustered percentile interval of every weight; z-scores are recomputed in each resample."""
     sums = _sums_of(scores, ratings)
     codes, count = cluster_codes(clusters, sums.rows)
     if count < 2:
@@ -172,7 +172,7 @@ def weight_intervals(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Scores, standardised once so that sums of squares stay exact, and ratings (n, raters)."""
+    """Hold scores, standardised once so that sums of squares stay exact, and ratings (n, raters)."""
 
     centre: FloatArray
     scale: FloatArray
@@ -188,7 +188,7 @@ class _Sums:
         return len(self.centre)
 
     def totals(self, codes: IntArray, count: int) -> FloatArray:
-        """All sums that a fit needs, one row per cluster."""
+        """Return all sums that a fit needs, one row per cluster."""
         columns = [np.ones(self.rows), *self.scores.T, *(self.scores**2).T]
         sums = [np.bincount(codes, column, count) for column in columns]
         for rater in self.ratings.T:
@@ -201,12 +201,12 @@ class _Sums:
         return np.column_stack(sums)
 
     def fit(self, totals: FloatArray, method: Method) -> LinearFit:
-        """The fit of one row of sums, on the scale of the scores as they were given."""
+        """Return the fit of one row of sums, on the original scale of the scores."""
         mean, deviation, weights, intercept = (found[0] for found in self.solve(totals, method))
         return LinearFit(self.centre + self.scale * mean, self.scale * deviation, weights, float(intercept))
 
     def solve(self, totals: FloatArray, method: Method) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Means, deviations, weights and intercept for every row of sums, averaged over the raters."""
+        """Return means, deviations, weights and intercept for every row of sums, averaged over the raters."""
         k = self.metrics
         n, total, squares = totals[:, :1], totals[:, 1 : k + 1], totals[:, k + 1 : 2 * k + 1]
         mean = total / n
@@ -224,7 +224,7 @@ class _Sums:
     def _solve_rater(
         self, block: FloatArray, mean: FloatArray, deviation: FloatArray, constant: NDArray[np.bool_], method: Method
     ) -> tuple[FloatArray, FloatArray]:
-        """Weights and intercept of one rater; NaN where a resample has left them fewer ratings than unknowns."""
+        """Return weights and intercept of one rater; NaN if a resample has fewer ratings than unknowns."""
         n = block[:, 0, 0]
         enough = n >= self.metrics + 2
         n = np.where(enough, n, 1.0)
@@ -252,14 +252,14 @@ def _sums_of(scores: ArrayLike, ratings: ArrayLike) -> _Sums:
 
 
 def _least_squares(gram: FloatArray, target: FloatArray) -> FloatArray:
-    """Least squares from sums of products; of metrics that say the same, each takes its share of the weight."""
+    """Solve least squares from sums of products; equal metrics share their weight."""
     inverse = np.linalg.pinv(gram, rcond=_ROUNDING, hermitian=True)
     weights: FloatArray = np.einsum("ijk,ik->ij", inverse, target)
     return weights
 
 
 def _non_negative(gram: FloatArray, target: FloatArray) -> FloatArray:
-    """Least squares without negative weights, by the square root of the sums of products in place of all rows."""
+    """Solve least squares without negative weights, from the square root of the sums of products."""
     from scipy.optimize import nnls
 
     values, vectors = np.linalg.eigh(gram)

@@ -1,7 +1,7 @@
-"""Large arrays that are rarely looked at: they wait on disk, and count little towards the memory of a process.
+"""Keep large, rarely read arrays on disk, so that they need little memory.
 
-An array that was set aside is an array like any other. It lies in a file that has no name and ends with the process,
-which the system reads in where it is touched; `release` lets go of what was.
+Such an array is used like any other. It is mapped to an unnamed file that ends with the process. The system loads the
+pages that are read, and `release` frees them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-# Arrays of fewer bytes stay in memory; a page is the least that can be let go.
+# Arrays of fewer bytes stay in memory; a page is the least that can be freed.
 FEWEST_BYTES = 8192
 PAGE = mmap.ALLOCATIONGRANULARITY
-# Disk is asked for in stretches of this size.
+# Files have this size.
 FILE_BYTES = 1 << 26
-# Once so many bytes have been touched, they are let go.
+# Once this many bytes have been read or written, their pages are freed.
 MOST_TOUCHED = 1 << 25
 
 _files: list[mmap.mmap] = []
-# The place where a file_map has room, and pieces by size that were given back.
+# The end of the last block, and returned blocks by size.
 _last_block: dict[str, tuple[mmap.mmap, int]] = {}
 _free: dict[int, list[memoryview]] = {}
 _touched = 0
 
 
 def _forget_parent() -> None:
-    """In a process that was split off: its parent writes to the old stretches too."""
+    """Clear the state of a forked process: its parent still writes to the old files."""
     _last_block.clear()
     _free.clear()
 
@@ -41,7 +41,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def to_disk(values: NDArray[Any]) -> NDArray[Any]:
-    """The same array, on disk if it is large."""
+    """Return the same array, on disk if it is large."""
     if values.nbytes < FEWEST_BYTES:
         return values
     away = empty(values.shape[0], values.dtype)
@@ -50,17 +50,17 @@ def to_disk(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def empty(length: int, dtype: DTypeLike) -> NDArray[Any]:
-    """A new array of one dimension, on disk if it is large, with anything in it."""
+    """Return a new uninitialised array of one dimension, on disk if it is large."""
     size = length * np.dtype(dtype).itemsize
     if size < FEWEST_BYTES:
         return np.empty(length, dtype)
-    # Pieces of few different sizes, so that one that was given back fits again.
+    # Blocks have few different sizes, so that a returned one fits again.
     whole = max(PAGE, 1 << (size - 1).bit_length())
     given_back = _free.get(whole)
     try:
         piece = given_back.pop() if given_back else _new_block(whole)
     except OSError:
-        # There is no room on the disk, or no place to write to.
+        # The disk is full or not writable.
         return np.empty(length, dtype)
     array: NDArray[Any] = np.frombuffer(piece[:size], dtype)
     weakref.finalize(array, _free.setdefault(whole, []).append, piece).atexit = False
@@ -69,12 +69,12 @@ def empty(length: int, dtype: DTypeLike) -> NDArray[Any]:
 
 
 def release(touched: int) -> None:
-    """Say how many bytes were touched: when they become many, all pages are let go. What they hold stays on disk."""
+    """Count bytes that were read or written, and free all pages after MOST_TOUCHED; their content stays on disk."""
     global _touched
     _touched += touched
     if _touched > MOST_TOUCHED:
         _touched = 0
-        # Only where pages are shared with a file does the advice keep their content; Windows has no such advice.
+        # Pages that are shared with a file keep their content. Windows has no such call.
         if hasattr(mmap, "MADV_DONTNEED"):
             for file_map in _files:
                 file_map.madvise(mmap.MADV_DONTNEED)
@@ -90,7 +90,7 @@ def _new_block(size: int) -> memoryview:
 
 def _new_file(size: int) -> mmap.mmap:
     with tempfile.TemporaryFile(prefix="turnwise-") as file:
-        # Room is asked for at once: a page that found none when it is written to would end the process.
+        # The disk space is reserved first: writing to a page without space would end the process.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
         else:

@@ -1,10 +1,10 @@
-"""Values of whole samples on parts of them: how far they vary, and what they tend to as the sample grows.
+"""Estimate the variation of a statistic, and its limit for large samples, from subsets of a sample.
 
-A *unit* is what is drawn together (all that belongs to one context or dialogue, or to a block of them). A draw is
-given as the number of times that each unit occurs.
+A *unit* is drawn as a whole: the rows of one context or dialogue, or of a block of them. A draw is the number of
+occurrences of each unit.
 
-Draws are without replacement. The usual bootstrap repeats vectors, and distances between distributions take repeats
-for a lack of variety: with fewer vectors than dimensions it puts their standard error a third to a half too high.
+Draws are without replacement. The usual bootstrap repeats vectors, which distances between distributions count as less
+variety. With fewer vectors than dimensions, its standard error is a third to a half too high.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOST_UNITS = 64
 RESAMPLES = 100
 # The share of the units in each resample.
 KEPT = 0.8
-# Sizes at which a value is taken to see how it depends on the size, as shares of the sample, and draws at each.
+# The sizes at which `extrapolated` computes a value, as shares of the sample, and the draws at each.
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
 DRAWS = 6
 
 
 def units_of(clusters: Labels, most: int = MOST_UNITS) -> tuple[IntArray, int]:
-    """The unit of every row: its cluster, or a block of clusters, of like sizes, where there are more than `most`.
+    """Return the unit of every row: its cluster, or a block of clusters if there are more than `most`.
 
     >>> units_of(["a", "b", "c", "a"], most=2)
     (array([0, 1, 0, 0]), 2)
@@ -43,7 +43,7 @@ def units_of(clusters: Labels, most: int = MOST_UNITS) -> tuple[IntArray, int]:
 
 
 def draws_of(units: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
-    """Resamples as counts, shape (resamples, units): four fifths of the units each; none of a single unit."""
+    """Return resamples as counts, shape (resamples, units), of four fifths of the units; none of a single unit."""
     if units < 2:
         return np.empty((0, units))
     rng = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def draws_of(units: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArra
 
 
 def resampled_interval(resampled: FloatArray, value: float, units: int, level: float = 0.95) -> Interval | None:
-    """A normal interval around a value, from its resamples by `draws_of`; None where most of them have no value."""
+    """Return a normal interval around a value, from its resamples by `draws_of`; None if most are undefined."""
     error = _error(resampled, units)
     return None if error is None else normal_interval(value, error, level)
 
@@ -59,7 +59,7 @@ def resampled_interval(resampled: FloatArray, value: float, units: int, level: f
 def resampled_comparison(
     differences: FloatArray, difference: float, units: int, level: float = 0.95
 ) -> Comparison | None:
-    """The same for the difference of two values on the same resamples, with its two-sided p."""
+    """Return interval and two-sided p of the difference of two values on the same resamples."""
     error = _error(differences, units)
     if error is None:
         return None
@@ -70,10 +70,9 @@ def resampled_comparison(
 
 
 def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
-    """What the value of all units tends to as the sample grows: the intercept of a line in 1 / size.
+    """Return the limit of a value for large samples: the intercept of a line in 1 / size.
 
-    The line is fitted to the values of subsets and of the whole. None where there are too few units to take a tenth
-    of them away.
+    The line is fitted to the values of subsets and of the whole. The result is None with too few units for subsets.
     """
     if units < 2 * len(SHARES):
         return None
@@ -87,10 +86,10 @@ def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
 
 
 def jackknife_interval(leave_one_out_values: ArrayLike, full_value: float, level: float = 0.95) -> Interval | None:
-    """Delete-a-block jackknife: a t interval around `full_value`, one degree of freedom fewer than blocks.
+    """Return the delete-a-block jackknife's t interval around `full_value`; its degrees of freedom are blocks - 1.
 
     It suits statistics such as distinct-n, which resampling with replacement would bias through repeats.
-    None with fewer than two blocks or where a value is undefined.
+    It is None with fewer than two blocks or if a value is undefined.
     """
     values = floats(leave_one_out_values)
     blocks = len(values)
@@ -105,7 +104,7 @@ def jackknife_interval(leave_one_out_values: ArrayLike, full_value: float, level
 def jackknife_comparison(
     leave_one_out_differences: ArrayLike, difference: float, level: float = 0.95
 ) -> Comparison | None:
-    """Interval and two-sided p of a pooled difference; None with fewer than two blocks."""
+    """Return interval and two-sided p of a pooled difference; None with fewer than two blocks."""
     values = floats(leave_one_out_differences)
     interval = jackknife_interval(values, difference, level)
     if interval is None:
@@ -127,7 +126,7 @@ def _subset(units: int, size: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _error(resampled: FloatArray, units: int) -> float | None:
-    """The standard error of the whole, from subsets that overlap: the delete-many jackknife's scale."""
+    """Return the standard error of the whole from overlapping subsets, scaled as the delete-many jackknife."""
     defined = resampled[np.isfinite(resampled)]
     if len(defined) < 2 or 2 * len(defined) <= len(resampled):
         return None
