@@ -13,6 +13,7 @@ import altair as alt
 import numpy as np
 
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic, write_text
 from turnwise.report import palette
 from turnwise.report.labels import number, places, short_names, shown_as
 from turnwise.report.palette import light, names_by_light
@@ -191,11 +192,12 @@ def save_chart(chart: alt.TopLevelMixin, path: Path) -> Path:
 
     suffix = path.suffix.lower()
     if suffix == ".svg":
-        path.write_text(to_svg(chart), encoding="utf-8")
+        write_text(path, to_svg(chart))
     elif suffix == ".png":
-        path.write_bytes(vl_convert.vegalite_to_png(_spec(chart), scale=2, allowed_base_urls=[]))
+        with atomic(path) as partial:
+            partial.write_bytes(vl_convert.vegalite_to_png(_spec(chart), scale=2, allowed_base_urls=[]))
     elif suffix == ".json":
-        path.write_text(json.dumps(_spec(chart), ensure_ascii=False, indent=1), encoding="utf-8")
+        write_text(path, json.dumps(_spec(chart), ensure_ascii=False, indent=1))
     else:
         raise TurnwiseError(f"{path.name}: a chart is written as .svg, .png or .json; choose one of these endings")
     return path

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from turnwise.engine.shown import shown_turns
-from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.report import palette
 from turnwise.report.charts import MOST_POINTS, all_charts, full_names
 from turnwise.report.digest import Digest, Turn, digest, file_name
@@ -56,13 +56,7 @@ MOST_UNREAD = 500
 
 def write_report(result: Result, path: Path, *, title: str | None = None) -> Path:
     """Write the report of a result."""
-    page = render(digest(result), title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8")
-    except OSError as problem:
-        raise TurnwiseError(f"{path}: cannot be written ({problem.strerror}); choose another place") from None
-    return path
+    return write_text(path, render(digest(result), title))
 
 
 def render(found: Digest, title: str | None = None) -> str:
@@ -112,15 +106,10 @@ def _asset(name: str) -> str:
 
 def _policy(style: str, script: str) -> str:
     """Nothing may be fetched, and only the style and script with these hashes may act."""
-    rules = (
-        "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
-    return "; ".join(rules)
 
 
 def _hash(text: str) -> str:
