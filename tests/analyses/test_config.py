@@ -20,8 +20,9 @@ from turnwise.analyses.gate import Gate
 from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
-from turnwise.metrics.composite import Clamp, CompositeMetric, Part, ZScore
+from turnwise.metrics.composite import CompositeMetric, Part
 from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.scaling import Clamp, ZScore
 from turnwise.metrics.uslh import Composition, compose
 from turnwise.models.requests import Classify
 

@@ -11,10 +11,12 @@ from toy_models import Toy
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
+from turnwise.metrics import usr
 from turnwise.metrics.masked import fast_form
 from turnwise.metrics.registry import load_metric, signature
-from turnwise.metrics.usr import PUBLISHED_FEEDS
 from turnwise.models.requests import MaskedLikelihood
+
+PUBLISHED_FEEDS = "/".join(map(str, usr.PUBLISHED_FEEDS))
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=("i love cats .",))
 OTHER = Example("why not ?", ("i like music", "Tea?"), facts=("no",))

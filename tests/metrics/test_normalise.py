@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.normalise import clamp, load_constants, measure, numbers
 from turnwise.metrics.registry import load_metric
+from turnwise.metrics.scaling import clamp, load_constants, measure, numbers
 from turnwise.models.pack import Pack
 
 QUARTILES = (0.25, 0.75)

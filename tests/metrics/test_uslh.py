@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import math
 from dataclasses import replace
@@ -17,8 +18,8 @@ from toy_models import Toy
 import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.normalise import clamp, load_constants
 from turnwise.metrics.registry import expand, lesser_form, load_metric, signature
+from turnwise.metrics.scaling import clamp, load_constants
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
 from turnwise.models.export.build import build_pack
 from turnwise.models.requests import Classify, Window
@@ -189,8 +190,26 @@ def test_weights_below_zero_leave_the_range() -> None:
 def test_a_part_may_have_the_separating_mark_in_its_own_options() -> None:
     own = "usr-mlm[separators=_eos/_go,sign=-1]"
     metric = load_metric(f"usl-h[likability=empathy/{own},constants=batch]")
-    assert list(metric.parts) == ["vup", "usr-dr-c", "empathy", own]
-    assert list(load_metric(f"usr[feeds=vup/vup/nup/{own}/dr_f,constants=batch]").parts) == ["vup", "nup", own, "dr_f"]
+    assert list(metric.members) == ["vup", "usr-dr-c", "empathy", own]
+    assert list(load_metric(f"usr[feeds=vup/vup/nup/{own}/dr_f,constants=batch]").members) == [
+        "vup",
+        "nup",
+        own,
+        "dr_f",
+    ]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["usl-h", "usl-a", "usl-h[composition=H,likability=specificity/empathy,betas=0.7/0.3]", "usr", "usr:released"],
+)
+def test_the_breakdown_adds_up(toy: Toy, request_: str) -> None:
+    score = toy.score(request_, dataclasses.replace(EXAMPLE, facts=("i like dogs",)))
+    added = sum(part.contribution for part in score.breakdown)
+    assert score.parts.get("intercept", 0) + added == pytest.approx(score.value)
+    for part in score.breakdown:
+        assert part.raw == score.parts[part.name]
+        assert part.scaled == score.parts.get(f"{part.name} normalised", part.raw)
 
 
 def test_modes_differ_as_specified(toy: Toy) -> None:
@@ -199,7 +218,7 @@ def test_modes_differ_as_specified(toy: Toy) -> None:
     assert released.parts["mlm-likelihood"] == bare.parts["mlm-likelihood"]
     assert released.parts["vup"] == toy.score("vup:released", long).value != bare.parts["vup"]
     assert released.parts["nup"] == toy.score("nup:released", long).value
-    assert load_metric("usl-h:paper").clamp == "0/1"
+    assert load_metric("usl-h:paper").clamp == (0, 1)
 
 
 def test_paper_mode_is_min_max_over_the_run(toy: Toy) -> None:

@@ -12,9 +12,13 @@ from toy_models import Toy
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
+from turnwise.metrics import usr
 from turnwise.metrics.registry import expand, load_metric, signature
-from turnwise.metrics.usr import PUBLISHED_FEEDS, PUBLISHED_WEIGHTS, usr_score
+from turnwise.metrics.usr import usr_score
 from turnwise.models.requests import Classify, MaskedLikelihood, Window
+
+PUBLISHED_FEEDS = "/".join(map(str, usr.PUBLISHED_FEEDS))
+PUBLISHED_WEIGHTS = "/".join(map(str, usr.PUBLISHED_WEIGHTS))
 
 FACTS = ("i play the piano .", "i love cats .", "i hate tea .")
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"), facts=FACTS)

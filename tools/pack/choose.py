@@ -49,8 +49,8 @@ from turnwise.engine.session import Session
 from turnwise.files import write_text
 from turnwise.metrics.distributions import FrechetBertDistance
 from turnwise.metrics.learned import Blend
-from turnwise.metrics.normalise import measure
 from turnwise.metrics.registry import load_metric
+from turnwise.metrics.scaling import measure
 from turnwise.models.generate import Decoding, Writer
 from turnwise.models.kinds import pool
 from turnwise.models.pack import Pack, load_pack

@@ -13,9 +13,9 @@ from typing import Any
 from turnwise.engine.spool import FACTS
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import NORMALISERS, CompositeMetric, Normaliser, Part
-from turnwise.metrics.compositions import COMPOSITIONS
+from turnwise.metrics.composite import COMPOSITIONS, CompositeMetric, Part
 from turnwise.metrics.registry import GROUPS, METRICS, Asked, as_asked, expand, lesser_form, load_metric
+from turnwise.metrics.scaling import NORMALISERS, Normaliser
 
 KEYS = ("name", "description", "composition", "intercept", "parts")
 PART_KEYS = ("metric", "name", "weight", "normaliser")

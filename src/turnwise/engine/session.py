@@ -105,7 +105,7 @@ def calibration_mismatches(metrics: Mapping[str, Metric], labels: Mapping[str, s
             found.setdefault((pack, label.partition("#")[0]), []).append(key)
     return [
         f"{', '.join(keys)}: constants '{pack}' were measured with that pack's models, and '{other}' answered; "
-        "give constants=batch, or a file of your own (turnwise.metrics.normalise.measure makes one)"
+        "give constants=batch, or a file of your own (turnwise.metrics.scaling.measure makes one)"
         for (pack, other), keys in found.items()
     ]
 

@@ -46,7 +46,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.engine.aggregate import GroupMean, GroupTotal, PooledStatistics, TurnMean, WholeSystem
     from turnwise.engine.score import Judged
     from turnwise.engine.totals import ClusterTotals, MeansByName
-    from turnwise.metrics.base import Score
+    from turnwise.metrics.base import PartScore, Score
     from turnwise.metrics.distributions import Pair
     from turnwise.metrics.holistic import Replies
     from turnwise.problems import Problem
@@ -61,6 +61,7 @@ def _kinds() -> dict[str, type[Any]]:
         "Row": Row,
         "Judged": Judged,
         "Score": Score,
+        "PartScore": PartScore,
         "Problem": Problem,
         "TurnMean": TurnMean,
         "PooledStatistics": PooledStatistics,

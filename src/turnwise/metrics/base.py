@@ -28,10 +28,22 @@ K = TypeVar("K", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
+class PartScore:
+    """Hold what one part adds to a composite's score; None for what its rule does not have."""
+
+    name: str
+    raw: float
+    scaled: float
+    weight: float | None = None
+    contribution: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """Hold a judgement. `value` is None if there is nothing to judge; `note` then says why.
 
     `tokens` are the tokens that a language model judged, each with its surprisal in nats.
+    `breakdown` holds the parts of a composite; `parts` has the same numbers, and more, by name.
     `evidence` is what the turn adds to a value that is computed from many turns: of its group, system or run.
     """
 
@@ -40,6 +52,7 @@ class Score:
     note: Problem | None = None
     tokens: tuple[tuple[str, float], ...] = ()
     evidence: Any = None
+    breakdown: tuple[PartScore, ...] = ()
 
     @property
     def counts(self) -> bool:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from turnwise.dialogue import Example
 from turnwise.metrics.base import Mode, Need, RunMetric, Score
 from turnwise.metrics.embeddings import cosines
-from turnwise.metrics.normalise import BATCH, numbers
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
+from turnwise.metrics.scaling import BATCH, numbers
 from turnwise.models.requests import Embed, Pieces, Request
 
 Floats = npt.NDArray[np.float64]

@@ -1,61 +1,156 @@
-"""A metric made of other metrics: each part normalised and weighted, all of it given as data."""
+"""One number of several metrics: the scores of the parts on common scales, and a rule that combines them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Score, TurnMetric, judge_parts, requests_of_parts, roles_of_parts
-from turnwise.metrics.compositions import COMPOSITIONS
+from turnwise.metrics.base import Metric, PartScore, RunMetric, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.scaling import Clamp, Normaliser
 from turnwise.models.requests import Request
 from turnwise.problems import Problem
 
+# --- rules ---------------------------------------------------------------------------------------------------
+# How weighted qualities become one number: sums, of which some are hierarchies, and means. Of numbers or of arrays.
+
+Floats = NDArray[np.float64]
+
+
+def linear(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
+    """The plain weighted sum.
+
+    >>> [float(term) for term in linear([0.5, 2.0], [1.0, 3.0])]
+    [0.5, 6.0]
+    """
+    pairs = zip(weights, values, strict=True)
+    return [np.asarray(weight * np.asarray(value, dtype=np.float64)) for weight, value in pairs]
+
+
+def hierarchy(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
+    """Every quality counts as far as all before it do: USL-H in full (Phy et al. 2020, Eq. 1).
+
+    >>> [float(term) for term in hierarchy([1.0, 1.0, 1.0], [0.5, 1.0, 0.5])]
+    [0.5, 0.5, 0.25]
+    """
+    return linear(weights, list(accumulate(values, np.multiply)))
+
+
+def simplified(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
+    """The first quality counts for itself, the others are a hierarchy: simplified USL-H (Eq. 3).
+
+    >>> [float(term) for term in simplified([1.0, 1.0, 1.0], [0.0, 1.0, 0.5])]
+    [0.0, 1.0, 0.5]
+    """
+    return linear(weights[:1], values[:1]) + hierarchy(weights[1:], values[1:])
+
+
+def geometric(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
+    """The weighted geometric mean.
+
+    >>> geometric([1.0, 1.0], [0.25, 1.0]).item()
+    0.5
+    """
+    shares, qualities = _stacked(weights, values)
+    return np.asarray(np.prod(qualities**shares, axis=-1))
+
+
+def harmonic(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
+    """The weighted harmonic mean; 0 where a quality that has a weight is 0.
+
+    >>> round(harmonic([1.0, 1.0], [0.5, 1.0]).item(), 4), harmonic([1.0, 1.0], [0.0, 1.0]).item()
+    (0.6667, 0.0)
+    """
+    shares, qualities = _stacked(weights, values)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(1 / np.sum(np.where(shares > 0, shares / qualities, 0.0), axis=-1))
+
+
+def _stacked(weights: Sequence[float], values: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
+    """The weights as shares of one, and the qualities side by side."""
+    qualities = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in values))
+    return np.asarray(weights, dtype=np.float64) / sum(weights), np.stack(qualities, axis=-1)
+
 
 @dataclass(frozen=True, slots=True)
-class ZScore:
-    """Distance from a stored mean, in stored standard deviations."""
+class Composition:
+    """One of them: a sum, for which `added` says what each quality adds, or a `mean`, which is no such sum.
 
-    mean: float
-    deviation: float
-
-    def __post_init__(self) -> None:
-        if not self.deviation > 0:
-            raise ValueError(f"deviation is {self.deviation:g}; give one above 0")
-
-    def __call__(self, value: float) -> float:
-        return (value - self.mean) / self.deviation
-
-    def __str__(self) -> str:
-        return f"z({self.mean!r},{self.deviation!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Clamp:
-    """Position between two bounds, from 0 to 1; what lies beyond a bound counts as the bound.
-
-    >>> Clamp(low=10, high=20)(12.5), Clamp(low=10, high=20)(99)
-    (0.25, 1.0)
+    A mean holds only for qualities from 0 up and weights of which none is negative.
     """
 
-    low: float
-    high: float
+    added: Callable[[Sequence[float], Sequence[ArrayLike]], list[Floats]] | None = None
+    mean: Callable[[Sequence[float], Sequence[ArrayLike]], Floats] | None = None
 
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ValueError(f"low is {self.low:g} and high {self.high:g}; give a low below the high")
+    def terms(self, weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
+        """What each quality adds; nothing where there is no such thing."""
+        return [] if self.added is None else self.added(weights, values)
 
-    def __call__(self, value: float) -> float:
-        return (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+    def __call__(self, weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
+        if self.mean is not None:
+            return self.mean(weights, values)
+        return np.asarray(sum(self.terms(weights, values)), dtype=np.float64)
 
-    def __str__(self) -> str:
-        return f"clamp({self.low!r},{self.high!r})"
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    "linear": Composition(linear),
+    "A": Composition(linear),
+    "H": Composition(hierarchy),
+    "HS": Composition(simplified),
+    "geometric": Composition(mean=geometric),
+    "harmonic": Composition(mean=harmonic),
+}
+
+# --- composites ----------------------------------------------------------------------------------------------
 
 
-Normaliser = ZScore | Clamp
-NORMALISERS: Mapping[str, type[Normaliser]] = {"z": ZScore, "clamp": Clamp}
+class Composite(RunMetric):
+    """Combine other metrics into one score.
+
+    A subclass names its parts (`members`), their scales (`stored` or `fit`) and the rule (`finish`, given the raw
+    score of each part). A part without a score leaves none, unless it is excused.
+    """
+
+    @property
+    @abstractmethod
+    def members(self) -> Mapping[str, Metric]:
+        """Return the parts by name."""
+
+    @property
+    def excused(self) -> frozenset[str]:
+        """Return the parts that may be missing."""
+        return frozenset()
+
+    def label(self, name: str) -> str:
+        """Return the name that a score gives a part."""
+        return name
+
+    def unscored(self, lacking: Mapping[str, Problem | None]) -> Problem | None:
+        """Return why there is no score, given the notes of the parts that have none."""
+        return next(iter(lacking.values()))
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        return requests_of_parts(self.members, example)
+
+    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        found = judge_parts(self.members, example, answers)
+        raw = {name: score.value for name, score in found.items() if score.value is not None}
+        lacking = {name: score.note for name, score in found.items() if score.value is None}
+        shown = {self.label(name): value for name, value in raw.items()}
+        tokens = next((score.tokens for score in found.values() if score.tokens), ())
+        if lacking and (not raw or not lacking.keys() <= self.excused):
+            return Score(None, shown, self.unscored(lacking), tokens)
+        return Score(None, shown, tokens=tokens, evidence=raw)
+
+
+# --- composites read from a configuration --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +179,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompositeMetric(TurnMetric):
+class CompositeMetric(Composite):
     """Asks what its parts ask, judges by them, and says what each part added."""
 
     summary: ClassVar[str] = "a composition of other metrics, read from a configuration"
@@ -96,7 +191,11 @@ class CompositeMetric(TurnMetric):
     composition: str = "linear"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "roles", roles_of_parts(part.metric for part in self.parts))
+        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
+
+    @property
+    def members(self) -> Mapping[str, Metric]:
+        return {part.name: part.metric for part in self.parts}
 
     @property
     def calibrated_to(self) -> str | None:
@@ -112,22 +211,23 @@ class CompositeMetric(TurnMetric):
                 return Problem.of("score.part_unscored", why=str(lacking), part=part.name)
         return None
 
-    def requests(self, example: Example) -> Sequence[Request]:
-        return requests_of_parts(self._metrics, example)
-
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        scores = judge_parts(self._metrics, example, answers)
-        raw = {name: score.value for name, score in scores.items() if score.value is not None}
-        tokens = next((score.tokens for score in scores.values() if score.tokens), ())
-        for name, score in scores.items():
-            if score.value is None:
-                why = str(score.note or "no score")
-                return Score(None, raw, Problem.of("score.part_unscored", why=why, part=name), tokens)
-        return replace(self.compose(list(raw.values())), tokens=tokens)
+    @property
+    def waits(self) -> bool:
+        return False
 
     @property
-    def _metrics(self) -> dict[str, Metric]:
-        return {part.name: part.metric for part in self.parts}
+    def stored(self) -> None:
+        """Each part holds its own scale."""
+
+    def fit(self, evidence: Sequence[Any]) -> None:
+        """Nothing depends on the run."""
+
+    def finish(self, raw: Score, fitted: None) -> Score:
+        return replace(self.compose(list(raw.evidence.values())), tokens=raw.tokens)
+
+    def unscored(self, lacking: Mapping[str, Problem | None]) -> Problem:
+        name, why = next(iter(lacking.items()))
+        return Problem.of("score.part_unscored", why=str(why or "no score"), part=name)
 
     def compose(self, raw: Sequence[float]) -> Score:
         """The score of the parts' scores, with every part, its normalised value and its contribution."""
@@ -139,5 +239,10 @@ class CompositeMetric(TurnMetric):
             explained[part.name] = score
             explained[f"{part.name}.normal"] = value
         added = zip(self.parts, composition.terms(weights, values), strict=False)
-        explained |= {f"{part.name}.contribution": float(term) for part, term in added}
-        return Score(self.intercept + float(composition(weights, values)), explained)
+        contributions = {part.name: float(term) for part, term in added}
+        explained |= {f"{name}.contribution": term for name, term in contributions.items()}
+        breakdown = tuple(
+            PartScore(part.name, score, value, part.weight, contributions.get(part.name))
+            for part, score, value in zip(self.parts, raw, values, strict=True)
+        )
+        return Score(self.intercept + float(composition(weights, values)), explained, breakdown=breakdown)

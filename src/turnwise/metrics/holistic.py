@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.base import GroupMetric, Mode, Need, RunMetric, Score, TurnMetric
+from turnwise.metrics.base import GroupMetric, Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
-from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants
 from turnwise.metrics.registry import plain_form, register
+from turnwise.metrics.scaling import BATCH, DEFAULT, RAW, Calibrated
 from turnwise.models.requests import Classify, Continuation, Request, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.counts import Counts
@@ -30,8 +30,6 @@ Reduction = Literal["mean", "sum", "median", "min"]
 
 CITE = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue Generation"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
-# Neither a stored set nor the batch: the log-likelihood as it is.
-RAW = "none"
 
 _REDUCE: Mapping[Reduction, Callable[[NDArray[np.float64]], Any]] = {
     "mean": np.mean,
@@ -64,7 +62,7 @@ def above_cutoff(raw: ArrayLike, cutoff: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalMetric(RunMetric):
+class CausalMetric(Calibrated):
     """The log-likelihood of a response's tokens, reduced to one number, and normalised where asked.
 
     `constants` says whose low quantile becomes 0: nobody's (`none`), that of the responses which are judged
@@ -103,17 +101,6 @@ class CausalMetric(RunMetric):
     @property
     def calibrated_to(self) -> str | None:
         return self.constants if self.constants == DEFAULT else None
-
-    def options(self) -> dict[str, object]:
-        given = super().options()
-        if self.constants in (RAW, BATCH):
-            return given
-        return given | {"constants": self._stored.label}
-
-    @cached_property
-    def _stored(self) -> Constants:
-        """The constants as they were when first read: a signature names those that made the scores."""
-        return load_constants(self.constants)
 
     @property
     def waits(self) -> bool:

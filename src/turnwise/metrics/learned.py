@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, RunMetric, Score, TurnMetric
+from turnwise.metrics.base import Mode, Need, PartScore, RunMetric, Score, TurnMetric
 from turnwise.metrics.embeddings import PRINTED_DECIMALS, Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
@@ -129,10 +129,12 @@ class Blended(RunMetric):
         bounds = stored if fitted is None else fitted
         normal = {part: scaled(value, *bounds[part]) for part, value in found.items()}
         parts = {**found, **{f"{part}, scaled": value for part, value in normal.items()}}
+        breakdown = tuple(PartScore(part, value, normal[part]) for part, value in found.items())
         if "referenced" not in found:
             note = None if self.blend == "unreferenced" else Problem.of("score.unreferenced_alone")
-            return Score(normal["unreferenced"], parts, note)
-        return Score(blended(normal["referenced"], normal["unreferenced"], self.blend), parts)
+            return Score(normal["unreferenced"], parts, note, breakdown=breakdown)
+        value = blended(normal["referenced"], normal["unreferenced"], self.blend)
+        return Score(value, parts, breakdown=breakdown)
 
 
 @register({"ruber": {}})

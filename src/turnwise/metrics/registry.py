@@ -186,6 +186,8 @@ def _coerce(text: str, wanted: Any) -> Any:
         except ValueError:
             pass
         raise ValueError(f"write {'a whole number' if wanted is int else 'a number'}")
+    if typing.get_origin(wanted) is tuple:
+        return tuple(_coerce(part, typing.get_args(wanted)[0]) for part in split_list(text, "/"))
     if typing.get_origin(wanted) is Literal:
         choices = typing.get_args(wanted)
         if text not in choices:
@@ -293,6 +295,8 @@ def signature(request: str, metric: Metric, models: str = "") -> str:
 
 
 def _show(value: object) -> str:
+    if isinstance(value, tuple):
+        return "/".join(map(_show, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -340,9 +344,5 @@ def _record(entry: Entry) -> dict[str, str]:
 
 def _options(entry: Entry) -> str:
     hidden = {"name", "mode", *entry.preset}
-    shown = []
-    for option in dataclasses.fields(entry.cls):
-        if option.name not in hidden:
-            default = str(option.default).lower() if isinstance(option.default, bool) else option.default
-            shown.append(f"{option.name}={default}")
-    return ", ".join(shown)
+    shown = (option for option in dataclasses.fields(entry.cls) if option.name not in hidden)
+    return ", ".join(f"{option.name}={_show(option.default)}" for option in shown)

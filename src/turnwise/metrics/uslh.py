@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,18 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import (
-    Metric,
-    Mode,
-    Need,
-    RunMetric,
-    Score,
-    TurnMetric,
-    judge_parts,
-    requests_of_parts,
-    roles_of_parts,
-)
-from turnwise.metrics.compositions import COMPOSITIONS, Floats
+from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric, roles_of_parts
+from turnwise.metrics.composite import COMPOSITIONS, Composite, Floats
 from turnwise.metrics.masked import (
     NO_FAST_PART,
     NOTHING_TO_JUDGE,
@@ -35,8 +26,8 @@ from turnwise.metrics.masked import (
     last_turns,
     surprisals,
 )
-from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, clamp, load_constants, numbers
-from turnwise.metrics.registry import load_part, plain_form, register, split_list
+from turnwise.metrics.registry import load_part, plain_form, register
+from turnwise.metrics.scaling import BATCH, DEFAULT, Calibrated, check_count, clamp
 from turnwise.models.quality import yes
 from turnwise.models.requests import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.problems import Problem
@@ -125,7 +116,7 @@ QUALITIES = {"specificity": "mlm-likelihood"}
 
 @register({"usl-h": {}, "usl-a": {"composition": "A"}})
 @dataclass(frozen=True, kw_only=True)
-class UslH(RunMetric):
+class UslH(Calibrated, Composite):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
     What a response must make sense after is its context and, where some are given, what its speaker knows. The authors
@@ -138,11 +129,11 @@ class UslH(RunMetric):
 
     understandable: str = "vup"
     sensible: str = "usr-dr-c"
-    likability: str = "specificity"
+    likability: tuple[str, ...] = ("specificity",)
     composition: Composition = "HS"
-    alphas: str = "0.33/0.33/0.34"
-    betas: str = ""
-    clamp: str = "0.25/0.75"
+    alphas: tuple[float, ...] = PUBLISHED_ALPHAS
+    betas: tuple[float, ...] = ()
+    clamp: Bounds = (0.25, 0.75)
     constants: str = DEFAULT
     fast: bool = False
 
@@ -152,7 +143,7 @@ class UslH(RunMetric):
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         "released": {"sensible": "nup", "constants": "published"},
-        "paper": {"sensible": "nup", "clamp": "0/1", "constants": BATCH},
+        "paper": {"sensible": "nup", "clamp": (0.0, 1.0), "constants": BATCH},
     }
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "dr-f", "masked-lm"})
@@ -161,23 +152,25 @@ class UslH(RunMetric):
     def __post_init__(self) -> None:
         if self.composition not in get_args(Composition):
             raise ValueError(f"option composition={self.composition}: choose one of {', '.join(get_args(Composition))}")
-        if abs(sum(numbers(self.alphas, "alphas", 3)) - 1) > 1e-6:
-            raise ValueError(f"option alphas={self.alphas}: they must add up to 1")
-        if self.betas and abs(sum(numbers(self.betas, "betas", len(self.likable))) - 1) > 1e-6:
-            raise ValueError(f"option betas={self.betas}: they must add up to 1")
-        if COMPOSITIONS[self.composition].mean is not None and min(self._weights) < 0:
+        for option, weights, count in (("alphas", self.alphas, 3), ("betas", self.betas, len(self.likable))):
+            if weights or option == "alphas":
+                check_count(weights, option, count)
+                if abs(sum(weights) - 1) > 1e-6:
+                    raise ValueError(f"option {option}: they must add up to 1")
+        if COMPOSITIONS[self.composition].mean is not None and min(self.alphas + self.betas) < 0:
             raise ValueError(f"option composition={self.composition}: a mean has no weights below 0; give 0 or more")
-        if min(self._weights) < 0:
+        if min(self.alphas + self.betas) < 0:
             # The class speaks for weights that keep the whole between its qualities.
             object.__setattr__(self, "range", (-math.inf, math.inf))
         if not self.likable:
             raise ValueError("option likability: name a metric, or several with / between them")
-        low, high = self.levels
+        check_count(self.clamp, "clamp", 2)
+        low, high = self.clamp
         if not 0 <= low < high <= 1:
-            raise ValueError(f"option clamp={self.clamp}: write two quantiles from 0 to 1, the lower first")
+            raise ValueError("option clamp: write two quantiles from 0 to 1, the lower first")
         # Made now, so that a request that cannot be met is answered before any work is done.
-        object.__setattr__(self, "roles", roles_of_parts(self.parts.values()))
-        if self.fast and not any(getattr(part, "fast", False) for part in self.parts.values()):
+        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
+        if self.fast and not any(getattr(part, "fast", False) for part in self.members.values()):
             raise ValueError(NO_FAST_PART)
         _ = self.bounds
 
@@ -189,24 +182,13 @@ class UslH(RunMetric):
     @property
     def likable(self) -> tuple[str, ...]:
         """The metrics of the likable qualities."""
-        return tuple(self._form(QUALITIES.get(name, name)) for name in split_list(self.likability, "/"))
-
-    @property
-    def _weights(self) -> tuple[float, ...]:
-        """All alphas, and the betas that were given."""
-        return numbers(self.alphas, "alphas") + (numbers(self.betas, "betas") if self.betas else ())
+        return tuple(self._form(QUALITIES.get(name, name)) for name in self.likability)
 
     def _form(self, request: str) -> str:
         return fast_form(request) if self.fast else request
 
-    @property
-    def levels(self) -> Bounds:
-        """The two quantiles that become 0 and 1."""
-        low, high = numbers(self.clamp, "clamp", 2)
-        return low, high
-
     @cached_property
-    def parts(self) -> dict[str, Metric]:
+    def members(self) -> dict[str, Metric]:
         """The sub-metrics, by the request that names them."""
         return {name: load_part(name, self.mode) for name in (*self.first_two, *self.likable)}
 
@@ -215,27 +197,15 @@ class UslH(RunMetric):
         """The bounds of each sub-metric that does not lie in 0 to 1; none while the batch is awaited."""
         if self.constants == BATCH:
             return {}
-        forms = {name: plain_form(self.parts[name], self.mode) for name in self._unbounded()}
-        return {name: self._stored.bounds(form, self.levels) for name, form in forms.items()}
+        forms = {name: plain_form(self.members[name], self.mode) for name in self._unbounded()}
+        return {name: self._stored.bounds(form, self.clamp) for name, form in forms.items()}
 
     @property
     def calibrated_to(self) -> str | None:
         return self.constants if self.constants == DEFAULT and self._unbounded() else None
 
     def _unbounded(self) -> list[str]:
-        return [name for name, part in self.parts.items() if part.range != (0.0, 1.0)]
-
-    def options(self) -> dict[str, object]:
-        given = super().options()
-        return given if self.constants == BATCH else given | {"constants": self._stored.label}
-
-    @cached_property
-    def _stored(self) -> Constants:
-        """The constants as they were when first read: a signature names those that made the scores."""
-        return load_constants(self.constants)
-
-    def requests(self, example: Example) -> Sequence[Request]:
-        return requests_of_parts(self.parts, example)
+        return [name for name, part in self.members.items() if part.range != (0.0, 1.0)]
 
     @property
     def waits(self) -> bool:
@@ -245,46 +215,48 @@ class UslH(RunMetric):
     def stored(self) -> Mapping[str, Bounds]:
         return self.bounds
 
-    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        found = judge_parts(self.parts, example, answers)
-        raw = {name: score.value for name, score in found.items() if score.value is not None}
-        tokens = next((score.tokens for score in found.values() if score.tokens), ())
-        lacking = [score.note for score in found.values() if score.value is None]
-        if lacking:
-            return Score(None, raw, lacking[0], tokens)
-        return Score(None, raw, tokens=tokens, evidence=raw)
-
     def fit(self, evidence: Sequence[Mapping[str, float]]) -> Mapping[str, Bounds]:
         """Return the quantiles of each part in this run."""
         bounds = {}
         for name in self._unbounded():
-            low, high = np.quantile([raw[name] for raw in evidence], self.levels)
+            low, high = np.quantile([raw[name] for raw in evidence], self.clamp)
             bounds[name] = (float(low), float(high))
         return bounds
 
     def finish(self, raw: Score, fitted: Mapping[str, Bounds]) -> Score:
         """Return the score of raw parts, with the normalised value of each and what each term contributes."""
-        unsettled, bounds = raw, fitted
-        normal = {name: float(clamp(unsettled.parts[name], *between)) for name, between in bounds.items()}
-        quality = {**unsettled.parts, **normal}
-        betas = numbers(self.betas, "betas") if self.betas else [1 / len(self.likable)] * len(self.likable)
+        normal = {name: float(clamp(raw.parts[name], *between)) for name, between in fitted.items()}
+        quality = {**raw.parts, **normal}
+        betas = self.betas or [1 / len(self.likable)] * len(self.likable)
         liked = float(likability([quality[name] for name in self.likable], betas))
         understandable, sensible = (quality[name] for name in self.first_two)
         triple = (understandable, sensible, liked)
-        alphas = numbers(self.alphas, "alphas")
+        alphas = self.alphas
         parts = {
-            **unsettled.parts,
+            **raw.parts,
             **{f"{name} normalised": value for name, value in normal.items()},
             "likability": liked,
         }
         added = terms(*triple, self.composition, alphas)
         parts |= {f"{term} contribution": float(value) for term, value in added.items()}
-        if len(self.likable) > 1 and added:
+        # A part may stand for several qualities.
+        weight, contribution = defaultdict[str, float](float), defaultdict[str, float](float)
+        for name, alpha, term in zip(self.first_two, alphas, added.values(), strict=False):
+            weight[name] += alpha
+            contribution[name] += float(term)
+        for name, beta in zip(self.likable, betas, strict=True) if added else ():
             # The last term is a multiple of likability, so each quality has its share of it.
-            for name, beta in zip(self.likable, betas, strict=True):
-                *_, share = terms(understandable, sensible, beta * quality[name], self.composition, alphas).values()
+            *_, share = terms(understandable, sensible, beta * quality[name], self.composition, alphas).values()
+            weight[name] += alphas[2] * beta
+            contribution[name] += float(share)
+            if len(self.likable) > 1:
                 parts[f"{name} contribution"] = parts.get(f"{name} contribution", 0.0) + float(share)
-        return Score(float(compose(*triple, self.composition, alphas)), parts, tokens=unsettled.tokens)
+        breakdown = tuple(
+            PartScore(name, raw.parts[name], quality[name], weight.get(name), contribution.get(name))
+            for name in self.members
+        )
+        value = float(compose(*triple, self.composition, alphas))
+        return Score(value, parts, tokens=raw.tokens, breakdown=breakdown)
 
 
 # --- USL-H's sub-metrics (Phy et al. 2020): is it a valid utterance, does it follow, how specific i-------

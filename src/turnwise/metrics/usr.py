@@ -12,17 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example, is_blank
-from turnwise.metrics.base import (
-    Metric,
-    Mode,
-    Need,
-    RunMetric,
-    Score,
-    TurnMetric,
-    judge_parts,
-    requests_of_parts,
-    roles_of_parts,
-)
+from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric, roles_of_parts
+from turnwise.metrics.composite import Composite
 from turnwise.metrics.masked import (
     NO_FAST_PART,
     SHORTEST,
@@ -39,8 +30,8 @@ from turnwise.metrics.masked import (
     likelihood_score,
     split_separators,
 )
-from turnwise.metrics.normalise import BATCH, DEFAULT, Constants, load_constants, numbers
-from turnwise.metrics.registry import load_part, plain_form, register, split_list
+from turnwise.metrics.registry import load_part, plain_form, register
+from turnwise.metrics.scaling import BATCH, DEFAULT, Calibrated, check_count, load_constants
 from turnwise.models.quality import yes
 from turnwise.models.requests import Classify, Request, Window
 from turnwise.problems import Problem
@@ -137,17 +128,17 @@ def usr_score(
     return total
 
 
-PUBLISHED_FEEDS = "mlm/mlm/dr_c/dr_c/dr_f"
-PUBLISHED_WEIGHTS = "/".join(str(term.weight) for term in PUBLISHED.terms)
+PUBLISHED_FEEDS = ("mlm", "mlm", "dr_c", "dr_c", "dr_f")
+PUBLISHED_WEIGHTS = tuple(term.weight for term in PUBLISHED.terms)
 # What the bundled models can tell, found on dialogues alone (tools/pack/choose.py): a classifier for broken
 # utterances tells those apart best, and dull replies by being likely, so that weight changes its sign.
-FEEDS = "vup/vup/nup/mlm/dr_f"
-WEIGHTS = "/".join(str(-t.weight if t.quality == "Interesting" else t.weight) for t in PUBLISHED.terms)
+FEEDS = ("vup", "vup", "nup", "mlm", "dr_f")
+WEIGHTS = tuple(-t.weight if t.quality == "Interesting" else t.weight for t in PUBLISHED.terms)
 
 
 @register({"usr": {}})
 @dataclass(frozen=True, kw_only=True)
-class Usr(RunMetric):
+class Usr(Calibrated, Composite):
     """The regression on the three sub-metrics. Which of them feeds which quality is an option, as are its numbers.
 
     `constants` says where means and deviations come from: a named set, a JSON file, or `batch`, the responses that
@@ -158,12 +149,12 @@ class Usr(RunMetric):
     mlm: str = "usr-mlm"
     dr_c: str = "usr-dr-c"
     dr_f: str = "usr-dr-f"
-    feeds: str = FEEDS
-    weights: str = WEIGHTS
+    feeds: tuple[str, ...] = FEEDS
+    weights: tuple[float, ...] = WEIGHTS
     intercept: float = PUBLISHED.intercept
     constants: str = DEFAULT
-    means: str = ""
-    stds: str = ""
+    means: tuple[float, ...] = ()
+    stds: tuple[float, ...] = ()
     missing: Literal["average", "none"] = "average"
     fast: bool = False
 
@@ -185,33 +176,29 @@ class Usr(RunMetric):
     roles: ClassVar[frozenset[str]] = frozenset({"vup", "masked-lm", "nup", "dr-f"})
 
     def __post_init__(self) -> None:
-        if len(self.fed) != len(QUALITIES):
+        if len(self.feeds) != len(QUALITIES):
             named = f"{', '.join(PARTS)}, or other metrics"
-            raise ValueError(f"option feeds={self.feeds}: write five of {named}, with / between them")
-        numbers(self.weights, "weights", len(QUALITIES))
+            raise ValueError(f"option feeds={'/'.join(self.feeds)}: write five of {named}, with / between them")
+        check_count(self.weights, "weights", len(QUALITIES))
         if bool(self.means) != bool(self.stds):
             raise ValueError("options means and stds go together: three numbers each, for mlm, dr_c and dr_f")
         if self.means:
-            numbers(self.means, "means", len(PARTS))
-            if not set(self.fed) <= set(PARTS):
+            check_count(self.means, "means", len(PARTS))
+            check_count(self.stds, "stds", len(PARTS))
+            if not set(self.feeds) <= set(PARTS):
                 raise ValueError(f"options means and stds are those of {', '.join(PARTS)}; give constants for others")
-            if min(numbers(self.stds, "stds", len(PARTS))) <= 0:
-                raise ValueError(f"option stds={self.stds}: deviations are greater than 0")
+            if min(self.stds) <= 0:
+                raise ValueError("option stds: deviations are greater than 0")
         # Made now, so that a request that cannot be met is answered before any work is done.
-        object.__setattr__(self, "roles", roles_of_parts(self.parts.values()))
-        if self.fast and not any(getattr(part, "fast", False) for part in self.parts.values()):
+        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
+        if self.fast and not any(getattr(part, "fast", False) for part in self.members.values()):
             raise ValueError(NO_FAST_PART)
         _ = self.regression
 
-    @property
-    def fed(self) -> list[str]:
-        """What stands for each quality, in their order."""
-        return split_list(self.feeds, "/")
-
     @cached_property
-    def parts(self) -> dict[str, Metric]:
+    def members(self) -> dict[str, Metric]:
         """The sub-metrics that feed a quality."""
-        return {part: load_part(self._key(part), self.mode) for part in dict.fromkeys(self.fed)}
+        return {part: load_part(self.label(part), self.mode) for part in dict.fromkeys(self.feeds)}
 
     @property
     def waits(self) -> bool:
@@ -225,65 +212,59 @@ class Usr(RunMetric):
     def regression(self) -> Regression:
         """The linear model with the numbers that the options ask for."""
         if self.waits:
-            moments = dict.fromkeys(self.parts, (0.0, 1.0))
+            moments = dict.fromkeys(self.members, (0.0, 1.0))
         elif self.means:
-            moments = dict(
-                zip(PARTS, zip(numbers(self.means, "means"), numbers(self.stds, "stds"), strict=True), strict=True)
-            )
+            moments = dict(zip(PARTS, zip(self.means, self.stds, strict=True), strict=True))
         else:
-            moments = {part: self._stored.moments(plain_form(metric, self.mode)) for part, metric in self.parts.items()}
-        each = zip(QUALITIES, self.fed, numbers(self.weights, "weights"), strict=True)
+            moments = {
+                part: self._stored.moments(plain_form(metric, self.mode)) for part, metric in self.members.items()
+            }
+        each = zip(QUALITIES, self.feeds, self.weights, strict=True)
         return Regression(self.intercept, tuple(Term(name, part, w, *moments[part]) for name, part, w in each))
-
-    def options(self) -> dict[str, object]:
-        given = super().options()
-        return given if self.constants == BATCH else given | {"constants": self._stored.label}
-
-    @cached_property
-    def _stored(self) -> Constants:
-        """The constants as they were when first read: a signature names those that made the scores."""
-        return load_constants(self.constants)
-
-    def requests(self, example: Example) -> Sequence[Request]:
-        return requests_of_parts(self.parts, example)
 
     @property
     def stored(self) -> Regression:
         return self.regression
 
-    def raw(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        found = judge_parts(self.parts, example, answers)
-        lacking = {part: score.note for part, score in found.items() if score.value is None}
-        raw = {part: score.value for part, score in found.items() if score.value is not None}
-        shown = {self._key(part): value for part, value in raw.items()}
-        tokens = next((score.tokens for score in found.values() if score.tokens), ())
+    @property
+    def excused(self) -> frozenset[str]:
         # A response can be judged without facts, but not without words or a context.
-        excused = {part for part, metric in self.parts.items() if "facts" in metric.needs}
-        if lacking and (self.missing == "none" or not set(lacking) <= excused or not raw):
-            first, *others = lacking.values()
-            note = Problem.of("score.parts_unscored", all="; ".join(map(str, lacking.values()))) if others else first
-            return Score(None, shown, note, tokens)
-        return Score(None, shown, tokens=tokens, evidence=raw)
+        known = self.missing == "average"
+        return frozenset(part for part, metric in self.members.items() if known and "facts" in metric.needs)
+
+    def unscored(self, lacking: Mapping[str, Problem | None]) -> Problem | None:
+        first, *others = lacking.values()
+        return Problem.of("score.parts_unscored", all="; ".join(map(str, lacking.values()))) if others else first
 
     def fit(self, evidence: Sequence[Mapping[str, float]]) -> Regression:
         """Return the regression on z-scores over this run."""
-        columns = {part: [raw[part] for raw in evidence if part in raw] or [0.0] for part in self.parts}
+        columns = {part: [raw[part] for raw in evidence if part in raw] or [0.0] for part in self.members}
         return self.regression.standardised_on(columns)
 
     def finish(self, raw: Score, fitted: Regression) -> Score:
         """Return the score of raw parts, with the z-score of each and what each quality contributes."""
         found = raw.evidence
         scale = {term.part: (term.mean, term.std) for term in fitted.terms}
-        normal = {f"{self._key(part)} normalised": (found[part] - scale[part][0]) / scale[part][1] for part in found}
+        normal = {f"{self.label(part)} normalised": (found[part] - scale[part][0]) / scale[part][1] for part in found}
         added = fitted.contributions(found)
         parts = {**raw.parts, **normal, "intercept": fitted.intercept}
         parts |= {f"{quality} contribution": value for quality, value in added.items()}
-        absent = [self._key(part) for part in self.parts if part not in found]
+        absent = [self.label(part) for part in self.members if part not in found]
         note = Problem.of("score.average_counted", part=absent[0]) if absent else None
-        return Score(fitted.intercept + sum(added.values()), parts, note, raw.tokens)
+        breakdown = tuple(
+            PartScore(
+                self.label(part),
+                found[part],
+                (found[part] - scale[part][0]) / scale[part][1],
+                sum(term.weight for term in fitted.terms if term.part == part),
+                sum(added[term.quality] for term in fitted.terms if term.part == part),
+            )
+            for part in found
+        )
+        return Score(fitted.intercept + sum(added.values()), parts, note, raw.tokens, breakdown=breakdown)
 
-    def _key(self, part: str) -> str:
-        request: str = getattr(self, part) if part in PARTS else part
+    def label(self, name: str) -> str:
+        request: str = getattr(self, name) if name in PARTS else name
         return fast_form(request) if self.fast else request
 
 

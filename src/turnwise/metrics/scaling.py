@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.errors import TurnwiseError
+from turnwise.metrics.base import RunMetric
 
 FILE = Path(__file__).with_name("constants.json")
 # What composites use unless they are told otherwise: the bundled pack's own set (tools/pack/choose.py).
 DEFAULT = "turnwise-mini"
 # Not a set but the request to use the constants of the very scores that are judged.
 BATCH = "batch"
+# Nobody's constants: scores as they are.
+RAW = "none"
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -152,6 +155,72 @@ def clamp(values: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
         return (np.sign(column - low) + 1) / 2
     clamped: NDArray[np.float64] = (np.clip(column, low, high) - low) / (high - low)
     return clamped
+
+
+@dataclass(frozen=True, slots=True)
+class ZScore:
+    """Distance from a stored mean, in stored standard deviations."""
+
+    mean: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        if not self.deviation > 0:
+            raise ValueError(f"deviation is {self.deviation:g}; give one above 0")
+
+    def __call__(self, value: float) -> float:
+        return (value - self.mean) / self.deviation
+
+    def __str__(self) -> str:
+        return f"z({self.mean!r},{self.deviation!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """Position between two bounds, from 0 to 1; what lies beyond a bound counts as the bound.
+
+    >>> Clamp(low=10, high=20)(12.5), Clamp(low=10, high=20)(99)
+    (0.25, 1.0)
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"low is {self.low:g} and high {self.high:g}; give a low below the high")
+
+    def __call__(self, value: float) -> float:
+        return (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+
+    def __str__(self) -> str:
+        return f"clamp({self.low!r},{self.high!r})"
+
+
+Normaliser = ZScore | Clamp
+NORMALISERS: Mapping[str, type[Normaliser]] = {"z": ZScore, "clamp": Clamp}
+
+
+class Calibrated(RunMetric):
+    """Put scores on a scale by stored constants, or by those of the run: the option `constants` names them."""
+
+    constants: str
+
+    @cached_property
+    def _stored(self) -> Constants:
+        """Return the constants as they were when first read: a signature names those that made the scores."""
+        return load_constants(self.constants)
+
+    def options(self) -> dict[str, object]:
+        given = super().options()
+        return given if self.constants in (BATCH, RAW) else given | {"constants": self._stored.label}
+
+
+def check_count(given: Sequence[object], option: str, count: int) -> None:
+    """Refuse another number of values."""
+    if len(given) != count:
+        shown = "/".join(map(str, given))
+        raise ValueError(f"option {option}={shown}: write {count} numbers with / between them")
 
 
 def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
