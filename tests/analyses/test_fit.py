@@ -211,6 +211,7 @@ def _fit_topical(data_dir: Path) -> Fit:
     return fit(file, metrics="classic", exclude_systems=["Original Ground Truth"])
 
 
+@pytest.mark.slow
 def test_on_rated_conversations(topical: Fit, data_dir: Path) -> None:
     assert (topical.n, topical.contexts, topical.folds) == (300, 60, 10)
     held_out, seen = topical.cross_validated, topical.in_sample

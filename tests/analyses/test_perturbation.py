@@ -156,6 +156,7 @@ def real_pack() -> str:
     return given or DEFAULT_PACK
 
 
+@pytest.mark.slow
 def test_every_step_is_for_the_worse_on_dailydialog(data_dir: Path, real_pack: str, tmp_path: Path) -> None:
     rows = [
         {"context": [dialogue.turns[place - 1].text], "response": dialogue.turns[place].text}

@@ -26,6 +26,7 @@ def document(*arguments: str | Path) -> Any:
     return json.loads(finished.stdout)
 
 
+@pytest.mark.slow
 def test_a_fit_is_written_and_scored_with(tmp_path: Path) -> None:
     config = tmp_path / "raters.toml"
     found = document("fit", EXAMPLES, "--target", "Overall", "--metrics", THREE, "--config", config)
@@ -46,6 +47,7 @@ def test_a_fit_is_written_and_scored_with(tmp_path: Path) -> None:
     assert "gate failed: tin-can is worse than juniper on raters" in failed.stderr
 
 
+@pytest.mark.slow
 def test_fit_shows_the_fit_beside_each_metric(tmp_path: Path) -> None:
     options = ("--non-negative", "--ridge", "2", "--per-rater", "--folds", "5", "--exclude-system", "tin-can")
     finished = turnwise("fit", EXAMPLES, "--metrics", THREE, "--config", tmp_path / "x.json", *options)
@@ -55,6 +57,7 @@ def test_fit_shows_the_fit_beside_each_metric(tmp_path: Path) -> None:
     assert f"turnwise score FILE --config {tmp_path / 'x.json'}" in finished.stderr
 
 
+@pytest.mark.slow
 def test_select_writes_picks_and_ballots_and_counts_votes(tmp_path: Path) -> None:
     best, ballots, key = tmp_path / "best.jsonl", tmp_path / "ballots.csv", tmp_path / "key.json"
     files = ("--out", best, "--ballots", ballots, "--key", key)
@@ -84,6 +87,7 @@ def test_select_shows_how_often_each_system_was_picked() -> None:
     assert "%" in finished.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

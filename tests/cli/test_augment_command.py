@@ -30,6 +30,7 @@ def command(tmp_path: Path) -> str:
     return f"command:'{sys.executable}' '{tmp_path / 'bot.py'}'"
 
 
+@pytest.mark.slow
 def test_rows_go_to_stdout_or_to_a_file(tmp_path: Path) -> None:
     printed = turnwise("augment", EXAMPLES, "--limit", "3")
     assert printed.returncode == 0, printed.stderr
@@ -41,6 +42,7 @@ def test_rows_go_to_stdout_or_to_a_file(tmp_path: Path) -> None:
     assert f"{len(rows)} rows written to" in written.stderr
 
 
+@pytest.mark.slow
 def test_one_command_drives_a_bot_scores_and_reports(tmp_path: Path, command: str) -> None:
     out, report = tmp_path / "answers.jsonl", tmp_path / "report.html"
     arguments = ("augment", EXAMPLES, "--limit", "4", "--bot", command, "--out", out, "--system", "my-bot")
@@ -67,6 +69,7 @@ def test_a_function_from_the_working_folder(tmp_path: Path) -> None:
     assert json.loads(found.stdout)["systems"][0]["system"] == "reply"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -26,6 +26,7 @@ def document(*arguments: str | Path, stdin: str | None = None) -> Any:
     return json.loads(finished.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_every_command_explains_itself(command: str) -> None:
     finished = turnwise(command, "--help")
@@ -54,6 +55,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
     assert found["turns"][0]["scores"] == {"length": 2.0}
 
 
+@pytest.mark.slow
 def test_metaeval_agreement_and_compare_print_rows() -> None:
     meta = document("metaeval", EXAMPLES, "--metrics", "f1,length", "--qualities", "Overall")
     assert [(row["metric"], row["quality"], row["corpus"]) for row in meta["rows"]] == [
@@ -78,6 +80,7 @@ def test_a_failed_gate_exits_with_one() -> None:
     assert turnwise(*gate, "f1@0.9").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -149,6 +152,7 @@ def test_tables_are_for_people() -> None:
     assert "↑" in finished.stdout
 
 
+@pytest.mark.slow
 def test_everything_is_written_where_asked(tmp_path: Path) -> None:
     out, report = tmp_path / "out", tmp_path / "report.html"
     finished = turnwise("score", EXAMPLES, "--metrics", "f1,length", "--out", out, "--report", report)
@@ -194,6 +198,7 @@ def test_every_command_is_summed_up_in_full() -> None:
     assert not [line for line in lines if line.rstrip().endswith("...")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -229,6 +234,7 @@ def test_help_does_not_import_the_heavy_libraries() -> None:
     assert finished.returncode == 0, finished.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_rows_so_far_and_exits_with_130() -> None:
     command = [sys.executable, "-m", "turnwise", "score", "-", "--metrics", "length", "--format", "json"]
     pipe = subprocess.PIPE
@@ -262,6 +268,7 @@ def test_a_bare_command_shows_help_that_can_be_read() -> None:
         assert "Commands" in finished.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", ["nan", "inf", "-1", "x"])
 def test_a_gate_without_a_real_margin_is_refused(margin: str) -> None:
     finished = turnwise(
@@ -271,6 +278,7 @@ def test_a_gate_without_a_real_margin_is_refused(margin: str) -> None:
     assert "METRIC@MARGIN" in finished.stderr
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     finished = turnwise("metaeval", EXAMPLES, "--metrics", "bleu-4[corpus=true],f1,fbd", "--qualities", "Overall")
     assert finished.returncode == 0, finished.stderr
@@ -298,6 +306,7 @@ def test_files_of_one_name_are_counted_together_and_it_is_said(tmp_path: Path) -
     assert "counted as one system" not in finished.stderr
 
 
+@pytest.mark.slow
 def test_misspelt_fields_are_said_by_every_command(tmp_path: Path) -> None:
     file = tmp_path / "typo.jsonl"
     rows = [{"contxt": ["hi"], "response": f"a {n}", "system": f"s{n % 2}", "ratings": {"Q": n}} for n in range(8)]
@@ -309,6 +318,7 @@ def test_misspelt_fields_are_said_by_every_command(tmp_path: Path) -> None:
         assert finished.stderr.count("left out of classic: f1") == 1
 
 
+@pytest.mark.slow
 def test_an_interval_is_only_promised_where_there_is_one(tmp_path: Path) -> None:
     rows = [{"response": "one two", "context": [f"turn {n}"]} for n in range(2)]
     file = tmp_path / "chats.jsonl"
@@ -337,6 +347,7 @@ def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> 
         assert ("is kept" in finished.stderr) == said
 
 
+@pytest.mark.slow
 def test_the_weights_of_each_rater_are_shown(tmp_path: Path) -> None:
     asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--config", tmp_path / "mine.toml")
     finished = turnwise(*asked)

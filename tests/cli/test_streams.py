@@ -32,6 +32,7 @@ def finished(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FULL.exists(), reason="there is no full device here")
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_an_output_that_is_full_is_said_in_one_line(form: str) -> None:
@@ -46,6 +47,7 @@ def test_an_output_that_is_full_is_said_in_one_line(form: str) -> None:
     assert b"/dev/full: cannot be written" in report.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_a_reader_that_has_gone_is_no_failed_gate_and_hides_none(form: str) -> None:
     reading, writing = os.pipe()
@@ -74,6 +76,7 @@ def names(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_tables_show_what_the_encoding_can(encoding: str, names: Path) -> None:
     done = finished("score", names, "--metrics", "f1", PYTHONIOENCODING=encoding)
@@ -83,6 +86,7 @@ def test_tables_show_what_the_encoding_can(encoding: str, names: Path) -> None:
     assert ("Zoë" in table) == (encoding != "ascii")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}, {}])
 def test_machines_read_every_name(environment: dict[str, str], names: Path) -> None:
     done = finished("score", names, "--metrics", "f1", "--format", "json", **environment)

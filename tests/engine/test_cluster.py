@@ -126,6 +126,7 @@ def test_a_partition_that_is_scored_again_leaves_nothing_of_before(
         assert len(merged([Path(job.folder(1))]).result(seed=0).to_dict()["turns"]) == count
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_another_request_into_the_same_place_is_scored(scheme: str, tmp_path: Path) -> None:
@@ -144,6 +145,7 @@ def test_another_request_into_the_same_place_is_scored(scheme: str, tmp_path: Pa
         score_on_cluster([str(file)], "length", out, work=tmp_path / "strict", strict=True, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_killed_worker_costs_nothing_and_a_second_run_does_nothing_again(files: list[str], tmp_path: Path) -> None:
     out, killed, over = tmp_path / "out", [], threading.Event()
@@ -170,6 +172,7 @@ def test_a_killed_worker_costs_nothing_and_a_second_run_does_nothing_again(files
     assert scored_again == {lost}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: Path) -> None:
     from turnwise.cli import scoring

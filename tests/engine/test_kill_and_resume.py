@@ -13,6 +13,7 @@ from turnwise.models.export.build import build_pack
 pytest.importorskip("onnx", reason="building a pack needs the extra [torch]")
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_a_pack_ends_as_if_it_had_been_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

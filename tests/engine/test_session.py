@@ -20,6 +20,7 @@ from turnwise.models.requests import Classify
 ROWS = [{"response": "yes , i do", "context": ["do you like tea ?"], "facts": ["tea is hot ."]}]
 
 
+@pytest.mark.slow
 def test_a_run_reads_the_manifest_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: Counter[str] = Counter()
     real = Path.read_text

@@ -71,6 +71,7 @@ def triples(scores: list[Any]) -> np.ndarray:
 # --- against the package --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [0, 1, 2, 3])
 def test_it_equals_the_package(layer: int, encoder: Path, toy: Toy) -> None:
     request = f"bertscore[layer={layer}]"

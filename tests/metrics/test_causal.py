@@ -194,6 +194,7 @@ def test_a_stored_reference(toy: Toy, tmp_path: Path) -> None:
         load_metric(f"coherence[constants={file},quantile=0.07]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corpus", "quality", "forms"),
     [

@@ -175,6 +175,7 @@ def lasting_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("vectors") / "toy.txt", TOY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(words=WORDS, references=st.lists(WORDS, min_size=1))
 def test_the_best_reference_counts_and_a_response_equals_itself(

@@ -68,6 +68,7 @@ def test_constants_out_of_range(option: str) -> None:
         load_metric(f"meteor[{option}]")
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hypothesis=SENTENCE, references=st.lists(SENTENCE, min_size=1, max_size=3))
 def test_equals_nltk_on_related_words(nltk_wordnet: Any, hypothesis: list[str], references: list[list[str]]) -> None:
@@ -76,6 +77,7 @@ def test_equals_nltk_on_related_words(nltk_wordnet: Any, hypothesis: list[str], 
     assert found.value == (expected if any(references) else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "every"), [({}, 1), ({"alpha": 0.5, "beta": 1.0, "gamma": 0.2}, 8)])
 def test_equals_nltk_on_rated_corpora(corpus, nltk_wordnet: Any, options: dict[str, float], every: int) -> None:
     names = ("usr_topicalchat", "usr_personachat", "grade_convai2", "grade_dailydialog", "zhao_dailydialog")

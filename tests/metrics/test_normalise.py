@@ -113,6 +113,7 @@ def test_constants_that_no_scores_have_are_refused(tmp_path: Path, scale: str, w
         load_constants(str(path))
 
 
+@pytest.mark.slow
 def test_a_run_says_whose_constants_it_borrows(toy_pack: Pack) -> None:
     rows = [{"response": text, "context": ["Do you like tea?"], "facts": ["i like tea"]} for text in ("yes", "why ?")]
     metrics = ["usr", "usl-h", "vup", "usr:paper", "usl-h[likability=empathy]", "coherence"]

@@ -57,6 +57,7 @@ def systems(done: subprocess.CompletedProcess[str]) -> object:
     return json.loads(done.stdout)["systems"]
 
 
+@pytest.mark.slow
 def test_two_packs_stand_side_by_side(second: Path, small_pack: Path) -> None:
     listed = json.loads(command("pack", "list", "--format", "json", path=[second]).stdout)["packs"]
     assert len(listed) == len(installed_packs()) + 1
@@ -87,6 +88,7 @@ def test_a_package_that_is_no_pack_is_named(second: Path) -> None:
     assert "expected manifest.json" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_pack_the_classic_metrics_are_computed(no_pack: Path) -> None:
     done = command("score", EXAMPLES, "--metrics", "classic", path=[no_pack], alone=True)
     assert (done.returncode, "pip install" in done.stderr) == (0, False)
@@ -94,6 +96,7 @@ def test_without_a_pack_the_classic_metrics_are_computed(no_pack: Path) -> None:
     assert (done.returncode, done.stderr.count("Fix: pip install ./packs/turnwise-mini")) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -74,6 +74,7 @@ def test_a_pack_is_built_from_checkpoints(checkpoints: dict[str, Path], tmp_path
     assert "exists already" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -318,6 +318,7 @@ def test_paper_models_that_were_never_published_are_refused() -> None:
         source.model("nup")
 
 
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"context": ["a"], "response": "b"}')

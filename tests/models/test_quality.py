@@ -318,6 +318,7 @@ def real_requests(pack: Pack) -> list[Request]:
     return [request for request in requests if request.role in pack.roles]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(installed_packs()) or ["none"])
 def test_a_bundled_pack_scores_the_same_in_any_company(name: str) -> None:
     if name not in installed_packs():

@@ -40,6 +40,7 @@ def made_again(mini_data: Path, toy_pack: Pack, out: Path, told: list[str] | Non
     return reproduce(papers(["all"]), space, out, tell=(told if told is not None else []).append)
 
 
+@pytest.mark.slow
 def test_every_published_number_is_there_with_ours_or_a_reason(out: Path) -> None:
     printed = [one for one in everything() if one.paper != COLLECTION]
     shown = 0

@@ -13,6 +13,7 @@ import pytest
 from turnwise.models.pack import Pack
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(mini_data: Path, toy_pack: Pack, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "turnwise", "reproduce", "usr", "--data", str(mini_data), "--out", str(tmp_path),
                "--models", str(toy_pack.folder), "--limit", "3", "--cache", str(tmp_path / "cache")]  # fmt: skip

@@ -222,6 +222,7 @@ def test_leave_one_out_with_gaps():
 # --- intervals -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_interval_equals_resampling_the_items(form):
     rng = np.random.default_rng(1)

@@ -48,6 +48,7 @@ def test_equals_scipy(pair):
         assert found.n == len(x)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(3, 6).flatmap(lambda n: arrays(float, (2, n), elements=numbers)))
 def test_p_of_few_pairs_is_that_of_every_order(pair):

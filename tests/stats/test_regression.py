@@ -227,6 +227,7 @@ def test_a_row_does_not_move_its_own_prediction() -> None:
     assert not np.allclose(after[~mine], before[~mine])
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_refitting_resampled_clusters() -> None:
     scores, ratings, clusters = rated()
     ours = weight_intervals(scores, ratings, clusters, resamples=2000, seed=0)
