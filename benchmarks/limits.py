@@ -24,6 +24,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
 from turnwise.models.pack import Pack
+from turnwise.options import Run
 
 METRICS = ("usr-mlm", "usr-dr-c", "maude", "coherence")
 SCORE = """
@@ -93,11 +94,11 @@ def growth(pack: Pack, checkpoints: Path, sizes: Sequence[int], request: str) ->
 def whole_run(sizes: Sequence[int]) -> dict[int, float]:
     """Milliseconds per example of a run with all classic metrics: scores, what they add up to, and intervals."""
     examples = [replace(example, id=str(number)) for number, example in enumerate(every_turn(max(sizes)))]
-    score_part(examples[:100], "classic", most=MOST_KEPT)
+    score_part(examples[:100], "classic", Run(), most=MOST_KEPT)
     found = {}
     for size in sizes:
         began = time.perf_counter()
-        score_part(examples[:size], "classic", most=MOST_KEPT).result(seed=0)
+        score_part(examples[:size], "classic", Run(), most=MOST_KEPT).result(seed=0)
         found[size] = 1000 * (time.perf_counter() - began) / size
     return found
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import subprocess
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -27,6 +31,30 @@ def add_entry_points(folder: Path, name: str, points: Mapping[str, Mapping[str, 
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
     groups = ([f"[{group}]", *(f"{key} = {value}" for key, value in of.items())] for group, of in points.items())
     (about / "entry_points.txt").write_text("\n".join(chain(*groups)) + "\n", encoding="utf-8")
+
+
+def turnwise(
+    *arguments: str | Path, stdin: str | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process; return its exit status and what it printed."""
+    from turnwise.cli import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    words = [str(word) for word in arguments]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(sys, "argv", ["turnwise", *words])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((stdin or "").encode())))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        if folder is not None:
+            patch.chdir(folder)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess(words, int(ended.value.code or 0), *texts)
 
 
 @pytest.fixture(scope="session", autouse=True)

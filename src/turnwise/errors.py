@@ -16,6 +16,10 @@ class TurnwiseError(Exception):
         self.code = problem.code if isinstance(problem, Problem) else ""
 
 
+class TurnwiseWarning(UserWarning):
+    """Warn of what goes on in another way than was asked for. The command line prints it as a note."""
+
+
 def in_brief(problem: BaseException) -> str:
     """Return another library's error message on one line, cut to a readable length.
 

@@ -63,7 +63,7 @@ def test_raters_who_share_one_item_say_nothing_of_chance() -> None:
 
 
 def test_the_reason_why_there_are_no_ratings_is_given() -> None:
-    with pytest.raises(tw.TurnwiseError, match=r"ratings\.Q: nan is not a rating"):
+    with pytest.raises(tw.TurnwiseError, match=r"ratings\.Q: expected a finite number"):
         tw.agreement([{"response": "x", "ratings": {"Q": [float("nan"), 3]}}])
     with pytest.raises(tw.TurnwiseError, match="at most one rating"):
         tw.agreement([{"response": "x", "ratings": {"Q": [2, None, None]}}] * 3)

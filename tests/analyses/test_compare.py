@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.analyses.gate import Gate
+from turnwise.analyses.compare import Gate
 
 
 def test_the_better_system_is_called_better(two_systems: list[dict[str, Any]]) -> None:

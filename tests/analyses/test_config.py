@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
+from turnwise.analyses.compare import Gate
 from turnwise.analyses.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
-from turnwise.analyses.gate import Gate
 from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
@@ -132,10 +132,10 @@ def test_a_composite_needs_the_models_of_its_parts(two_systems: list[dict[str, A
     metric = composite_of({"name": "mine", "parts": parts})
     assert metric.roles == {"vup", "nup", "dr-f", "emotion"}
     offered = frozenset({"vup", "emotion", "dr-f"})
-    with pytest.raises(tw.TurnwiseError, match=r"^mine needs models that are not there: nup; give --models$"):
+    with pytest.raises(tw.TurnwiseError, match=r"^mine needs models that are not there: nup; give `models`$"):
         choose_metrics("length", frozenset({"context"}), offered, metric)
     form = r"or write usl-h\[likability=empathy,sensible=nup\] for usl-h\[likability=empathy\] in the configuration$"
-    with pytest.raises(tw.TurnwiseError, match=rf"^mine needs models that are not there: dr-f; give --models, {form}"):
+    with pytest.raises(tw.TurnwiseError, match=rf"^mine needs models that are not there: dr-f; give `models`, {form}"):
         choose_metrics("mine", frozenset(), frozenset({"vup", "nup", "emotion"}), metric)
     assert list(choose_metrics("mine", frozenset(), metric.roles, metric)) == ["mine"]
 

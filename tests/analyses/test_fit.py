@@ -52,7 +52,7 @@ def test_weights_are_found_again() -> None:
 
 def test_the_file_scores_as_the_fit_predicts(tmp_path: Path) -> None:
     rows = conversations()
-    found = fit(rows, metrics="length,distinct-1", config=tmp_path / "mine.toml")
+    found = fit(rows, metrics="length,distinct-1", save=tmp_path / "mine.toml")
     assert found.config == tmp_path / "mine.toml"
     assert load_config(found.config) == found.metric
     result = evaluate(rows, "mine", config=found.config)
@@ -62,7 +62,7 @@ def test_the_file_scores_as_the_fit_predicts(tmp_path: Path) -> None:
 
 
 def test_the_document_has_the_promised_shape(tmp_path: Path) -> None:
-    document = fit(conversations(), metrics=["length", "distinct-1"], config=tmp_path / "x.json").to_dict()
+    document = fit(conversations(), metrics=["length", "distinct-1"], save=tmp_path / "x.json").to_dict()
     assert list(document)[:4] == ["target", "weights", "cross_validated", "config"]
     assert list(document["weights"][0]) == ["metric", "weight", "low", "high"]
     assert {"pearson", "spearman"} <= set(document["cross_validated"])

@@ -66,7 +66,7 @@ def test_dialogue_level_averages_turns() -> None:
         rows.append({"messages": messages, "id": str(number), "ratings": {"Overall": [number, number + 1]}})
     row = tw.metaevaluate(rows, metrics=["length"], level="dialogue").rows[0]
     assert (row.n, row.spearman) == (6, pytest.approx(1.0))
-    with pytest.raises(tw.TurnwiseError, match="--level dialogue"):
+    with pytest.raises(tw.TurnwiseError, match="level=dialogue"):
         tw.metaevaluate(rows, metrics=["length"], level="turn")
 
 
@@ -112,10 +112,10 @@ def test_a_metric_of_groups_is_held_against_ratings_over_systems() -> None:
     ]
     (row,) = tw.metaevaluate(rows, metrics=["diversity"], level="system").rows
     assert (row.metric, row.n, row.spearman) == ("diversity", 4, pytest.approx(1.0))
-    with pytest.raises(tw.TurnwiseError, match="diversity: of groups of replies, not of single turns; use --level"):
+    with pytest.raises(tw.TurnwiseError, match="diversity: of groups of replies, not of single turns; use `level"):
         tw.metaevaluate(rows, metrics=["diversity"])
     notes = tw.metaevaluate(rows, metrics=["diversity", "length"]).notes
-    assert notes == ["left out: diversity: of groups of replies, not of single turns; use --level system"]
+    assert notes == ["left out: diversity: of groups of replies, not of single turns; use `level=system`"]
 
 
 def test_the_document_has_signatures(rated: list[dict[str, Any]]) -> None:
@@ -158,5 +158,5 @@ def test_a_rival_is_held_against_the_others_on_the_turns_that_both_scored(rated:
 def test_a_rival_that_is_not_among_the_metrics_is_refused(rated: list[dict[str, Any]]) -> None:
     with pytest.raises(tw.TurnwiseError, match="'f1' is not among the metrics: length"):
         tw.metaevaluate(rated, metrics=["length"], against="f1")
-    with pytest.raises(tw.TurnwiseError, match="--level turn"):
+    with pytest.raises(tw.TurnwiseError, match="level=turn"):
         tw.metaevaluate(rated, metrics=["length"], against="length", level="system")

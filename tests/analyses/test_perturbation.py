@@ -63,7 +63,7 @@ def test_curves(rows: Rows, full_pack: Path) -> None:  # noqa: F811
 def test_a_sample_is_taken_and_told(rows: Rows) -> None:
     found = perturb(rows, "length", ratios=[0.5], seeds=1, sample=10)
     assert {row.n for row in found.rows} == {10}
-    assert found.notes == ["a sample of 10 of 40 answers; take more with --sample"]
+    assert found.notes == ["a sample of 10 of 40 answers; take more with `sample`"]
     assert {row.deviation for row in found.rows} == {None}
 
 

@@ -36,7 +36,7 @@ def many() -> list[dict[str, Any]]:
 
 
 def test_the_best_is_picked_for_every_context(two_systems: list[dict[str, Any]], tmp_path: Path) -> None:
-    chosen = select(two_systems, "f1", out=tmp_path / "best.jsonl")
+    chosen = select(two_systems, "f1", save=tmp_path / "best.jsonl")
     assert {pick.example.system for pick in chosen.best.picks.values()} == {"good"}
     assert [(p.system, p.picked, p.contexts) for p in chosen.best.systems] == [("good", 12, 12), ("bad", 0, 12)]
     again = tw.evaluate(tmp_path / "best.jsonl", ["f1"])
@@ -60,7 +60,7 @@ def test_picked_rows_keep_all_their_fields(name: str, tmp_path: Path) -> None:
             table.writerows(rows)
     else:
         file.write_text(json.dumps(rows) if name.endswith(".json") else "".join(json.dumps(r) + "\n" for r in rows))
-    select(file, "f1", mapping={"response": "reply"}, out=tmp_path / "best.jsonl")
+    select(file, "f1", mapping={"response": "reply"}, save=tmp_path / "best.jsonl")
     (best,) = (tmp_path / "best.jsonl").read_text(encoding="utf-8").splitlines()
     kept = {"id": "fine", "context": ["how?"], "response": "fine", "references": ["fine"], "system": "chats"}
     assert json.loads(best) == kept | {"cost": "3", "seen by": "zoë"}
@@ -233,7 +233,7 @@ def test_votes_that_cannot_be_counted_are_said(many: list[dict[str, Any]], tmp_p
 def test_requests_that_make_no_sense_are_refused(two_systems: list[dict[str, Any]], tmp_path: Path) -> None:
     assert "no better or worse" in refused(select, two_systems, "length")
     assert "against itself" in refused(select, two_systems, "f1", against="f1")
-    assert "--against" in refused(select, two_systems, "f1", ballots=tmp_path / "b.csv", key=tmp_path / "k.json")
+    assert "`against`" in refused(select, two_systems, "f1", ballots=tmp_path / "b.csv", key=tmp_path / "k.json")
     assert "both" in refused(select, two_systems, "f1", against="meteor", ballots=tmp_path / "b.csv")
     assert "not known" in refused(select, two_systems, "f3")
     assert "no row has a context" in refused(select, [{"response": "hi"}], "distinct-1")
@@ -249,7 +249,7 @@ def test_a_cell_without_text_stays_empty() -> None:
 
 def test_what_is_no_number_is_written_as_null(tmp_path: Path) -> None:
     rows = [{"context": ["hi"], "response": "a b", "system": "one", "other": {"score": float("nan"), "list": [1.5]}}]
-    chosen = tw.select(rows, "entropy-1", out=tmp_path / "best.jsonl")
+    chosen = tw.select(rows, "entropy-1", save=tmp_path / "best.jsonl")
     assert len(chosen.best.picks) == 1
     written = json.loads((tmp_path / "best.jsonl").read_text(), parse_constant=pytest.fail)
     assert written["other"] == {"score": None, "list": [1.5]}

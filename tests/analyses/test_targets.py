@@ -28,11 +28,11 @@ def chats(tmp_path: Path) -> Path:
 
 
 WRITERS: list[Callable[[Path, Path], Any]] = [
-    lambda chats, out: tw.select(chats, "f1", out=out),
+    lambda chats, out: tw.select(chats, "f1", save=out),
     lambda chats, out: tw.select(chats, "f1", against="meteor", ballots=out, key=out.with_name("key.json")),
-    lambda chats, out: tw.fit(chats, metrics="f1", config=out),
-    lambda chats, out: tw.augment(chats, out=out),
-    lambda chats, out: tw.augment([chats], bot="tfidf", out=out),
+    lambda chats, out: tw.fit(chats, metrics="f1", save=out),
+    lambda chats, out: tw.augment(chats, save=out),
+    lambda chats, out: tw.augment([chats], bot="tfidf", save=out),
     lambda chats, out: check_targets([chats.parent], report=out),
 ]
 
@@ -76,7 +76,7 @@ def test_a_configuration_takes_the_place_of_one_only(chats: Path, tmp_path: Path
     other = tmp_path / "other.toml"
     other.write_text('title = "something else"\n')
     with pytest.raises(TurnwiseError, match="is not a configuration"):
-        tw.fit(chats, metrics="f1", config=other)
+        tw.fit(chats, metrics="f1", save=other)
     earlier = tmp_path / "mine.toml"
     earlier.write_text('name = "mine"\nparts = [{ metric = "f1", weight = 1.0 }]\n')
     check_targets(chats, config=earlier)
@@ -84,15 +84,15 @@ def test_a_configuration_takes_the_place_of_one_only(chats: Path, tmp_path: Path
 
 def test_answers_are_not_lost_to_queries(chats: Path, tmp_path: Path) -> None:
     asked = tmp_path / "asked.jsonl"
-    made = tw.augment(chats, out=asked)
-    assert tw.augment(chats, out=asked).rows == made.rows
+    made = tw.augment(chats, save=asked)
+    assert tw.augment(chats, save=asked).rows == made.rows
     asked.write_text("".join(json.dumps(row | {"response": "fine"}) + "\n" for row in made.rows))
     with pytest.raises(TurnwiseError, match=r"asked\.jsonl:1: has an answer"):
-        tw.augment(chats, out=asked)
+        tw.augment(chats, save=asked)
     other = tmp_path / "other.csv"
     other.write_text("response\nfine\n")
     with pytest.raises(TurnwiseError, match="holds something else"):
-        tw.augment(chats, out=other)
+        tw.augment(chats, save=other)
     baseline = tmp_path / "baseline.jsonl"
     for _ in range(2):
-        tw.augment(chats, "baseline", variants=1, out=baseline)
+        tw.augment(chats, method="baseline", variants=1, save=baseline)

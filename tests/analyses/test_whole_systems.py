@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 
-from turnwise.analyses.compare import compare
+from turnwise.analyses.compare import Gate, compare
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.fit import fit
-from turnwise.analyses.gate import Gate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.analyses.select import select
 from turnwise.errors import TurnwiseError
@@ -124,13 +123,13 @@ def test_held_against_people_as_systems_only(rows: Rows, full_pack: Path) -> Non
     result = evaluate(rows, UPPER, models=full_pack, cache="off")
     values = [value.value for value in result.system_values if value.metric.startswith("fbd")]
     assert fbd.pearson == pytest.approx(np.corrcoef(values, [5, 3, 1])[0, 1])
-    with pytest.raises(TurnwiseError, match="fbd: of whole systems, not of single turns; use --level system"):
+    with pytest.raises(TurnwiseError, match="fbd: of whole systems, not of single turns; use `level=system`"):
         metaevaluate(rows, "fbd", models=full_pack, cache="off")
 
 
 def test_analyses_that_need_turns_say_so(rows: Rows, full_pack: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(TurnwiseError, match="no metric judges single turns"):
-        fit(rows, "Overall", "fbd", config=tmp_path / "x.toml", models=full_pack, cache="off")
+        fit(rows, "fbd", target="Overall", save=tmp_path / "x.toml", models=full_pack, cache="off")
     with pytest.raises(TurnwiseError, match="fbd"):
         select(rows, "fbd", models=full_pack, cache="off")
 

@@ -18,6 +18,7 @@ from turnwise.bots.base import BotError, Prompt
 from turnwise.bots.open import BotOptions, mark_of
 from turnwise.dialogue import Example
 from turnwise.engine.score import context_key
+from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
 
@@ -64,7 +65,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def test_a_file_of_paraphrases_that_a_system_answers_and_we_score(tmp_path: Path) -> None:
     out = tmp_path / "asked.jsonl"
-    made = augment(ROWS, out=out)
+    made = augment(ROWS, save=out)
     rows = read(out)
     assert rows == made.rows
     assert all("response" not in row for row in rows)
@@ -167,7 +168,7 @@ def test_a_full_group_looks_no_further() -> None:
 
 def test_the_baseline_of_answered_rows_is_scored_as_it_is(tmp_path: Path) -> None:
     out = tmp_path / "baseline.jsonl"
-    augment(ROWS, "baseline", variants=1, out=out)
+    augment(ROWS, method="baseline", variants=1, save=out)
     result = evaluate(out, ["diversity"])
     (value,) = result.system_values
     assert (value.system, value.n) == ("human", 2)
@@ -175,7 +176,7 @@ def test_the_baseline_of_answered_rows_is_scored_as_it_is(tmp_path: Path) -> Non
 
 def test_a_bot_answers_the_baseline_too(tmp_path: Path) -> None:
     bot = Scripted()
-    made = augment(ROWS, "baseline", variants=1, bot=bot, out=tmp_path / "b.jsonl")
+    made = augment(ROWS, method="baseline", variants=1, bot=bot, save=tmp_path / "b.jsonl")
     assert len(bot.asked) == 4 == len(made.rows)
     assert made.result is not None
     assert [entry["group"] for entry in made.result.to_dict()["groups"]] == ["unrelated-0", "unrelated-1"]
@@ -186,7 +187,7 @@ def test_a_bot_answers_the_baseline_too(tmp_path: Path) -> None:
 
 def test_a_bot_is_asked_in_every_way_and_once_more(tmp_path: Path) -> None:
     bot, out = Scripted(), tmp_path / "asked.jsonl"
-    made = augment(ROWS[:2], bot=bot, out=out, system="mine")
+    made = augment(ROWS[:2], bot=bot, save=out, system="mine")
     assert bot.closed
     assert read(out) == made.rows
     purposes = [row["purpose"] for row in made.rows]
@@ -200,7 +201,7 @@ def test_a_bot_is_asked_in_every_way_and_once_more(tmp_path: Path) -> None:
 
 
 def test_end_to_end_diversity_and_consistency(tmp_path: Path, toy_pack) -> None:
-    made = augment(ROWS, bot=lambda _: "Fine, thanks.", out=tmp_path / "a.jsonl", models=toy_pack.folder, cache="off")
+    made = augment(ROWS, bot=lambda _: "Fine, thanks.", save=tmp_path / "a.jsonl", models=toy_pack.folder, cache="off")
     assert made.result is not None
     values = {value.metric: value for value in made.result.system_values}
     assert values["diversity"].value == pytest.approx(math.log(3))
@@ -213,7 +214,7 @@ def test_end_to_end_diversity_and_consistency(tmp_path: Path, toy_pack) -> None:
 
 def test_chosen_metrics(tmp_path: Path) -> None:
     requests = ["diversity[n=1]", "diversity:released[n=3]", "length"]
-    made = augment(ROWS, bot=Scripted(), out=tmp_path / "a.jsonl", metrics=requests, purpose="diversity")
+    made = augment(ROWS, bot=Scripted(), save=tmp_path / "a.jsonl", metrics=requests, purpose="diversity")
     assert made.result is not None
     assert [value.metric for value in made.result.system_values] == requests
     assert all(row["purpose"] == "diversity" for row in made.rows)
@@ -230,31 +231,31 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
 
     bot = Killed()
     with pytest.raises(KeyboardInterrupt):
-        augment(ROWS, bot=bot, out=out)
+        augment(ROWS, bot=bot, save=out)
     assert bot.closed
     assert len(read(out)) == 7
     with out.open("a") as file:
         file.write('{"id": "q1/1", "context": ["half')
     second = Scripted()
-    made = augment(ROWS, bot=second, out=out)
+    made = augment(ROWS, bot=second, save=out)
     assert "7 answers were in" in made.notes[0]
-    expected = augment(ROWS, bot=Scripted(), out=whole)
+    expected = augment(ROWS, bot=Scripted(), save=whole)
     assert len(second.asked) == len(expected.rows) - 7
     assert read(out) == read(whole) == made.rows
 
 
 def test_a_file_of_another_run_is_not_mixed_in(tmp_path: Path) -> None:
     out = tmp_path / "a.jsonl"
-    augment(ROWS[:1], bot=Scripted(), out=out)
+    augment(ROWS[:1], bot=Scripted(), save=out)
     before = out.read_text()
     with pytest.raises(TurnwiseError, match="belongs to another run"):
-        augment(ROWS[:1], bot=Scripted(), out=out, system="another")
+        augment(ROWS[:1], bot=Scripted(), save=out, system="another")
     with pytest.raises(TurnwiseError, match="belongs to another run"):
-        augment(ROWS[:1], bot=Scripted(), out=out, sense="random", seed=3)
+        augment(ROWS[:1], bot=Scripted(), save=out, sense="random", seed=3)
     assert out.read_text().startswith(before)
     out.write_text('{"no": "row"}\n')
     with pytest.raises(TurnwiseError, match=r"a\.jsonl:1: not a row that a bot answered"):
-        augment(ROWS[:1], bot=Scripted(), out=out)
+        augment(ROWS[:1], bot=Scripted(), save=out)
 
 
 BOT = """
@@ -269,18 +270,18 @@ def test_answers_of_one_bot_are_not_taken_for_those_of_another(tmp_path: Path) -
     first, second = (f"command:{sys.executable} {tmp_path / name}" for name in ("v1.py", "v2.py"))
     for name in ("v1", "v2"):
         (tmp_path / f"{name}.py").write_text(BOT.replace("VERSION", name))
-    made = augment(ROWS[:1], bot=first, out=out, system="mine", metrics=["diversity"])
+    made = augment(ROWS[:1], bot=first, save=out, system="mine", metrics=["diversity"])
     assert {row["response"] for row in made.rows} == {"v1"}
     before = out.read_bytes()
     with pytest.raises(TurnwiseError, match="an answer of another bot that was called 'mine'"):
-        augment(ROWS[:1], bot=second, out=out, system="mine", metrics=["diversity"])
+        augment(ROWS[:1], bot=second, save=out, system="mine", metrics=["diversity"])
     assert out.read_bytes() == before
     assert sys.executable not in before.decode()
     unmarked = [{key: value for key, value in row.items() if key != "bot"} for row in read(out)]
     out.write_text("".join(json.dumps(row) + "\n" for row in unmarked))
-    again = augment(ROWS[:1], bot=second, out=out, system="mine", metrics=["diversity"])
+    again = augment(ROWS[:1], bot=second, save=out, system="mine", metrics=["diversity"])
     assert {row["response"] for row in again.rows} == {"v1"}
-    other = augment(ROWS[:1], bot=second, out=tmp_path / "b.jsonl", metrics=["diversity"])
+    other = augment(ROWS[:1], bot=second, save=tmp_path / "b.jsonl", metrics=["diversity"])
     assert other.rows[0]["system"] == f"{Path(sys.executable).name} {tmp_path / 'v2.py'}"
 
 
@@ -299,16 +300,16 @@ def test_a_file_that_no_bot_wrote_is_left_as_it_is(tmp_path: Path) -> None:
     for text in ("a note without an end of line", '["a", "list"]\n', "[1]"):
         out.write_text(text)
         with pytest.raises(TurnwiseError, match="not a row that a bot answered"):
-            augment(ROWS[:1], bot=Scripted(), out=out)
+            augment(ROWS[:1], bot=Scripted(), save=out)
         assert out.read_text() == text
 
 
 def test_without_a_model_for_it_there_is_a_note_and_no_consistency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drive.Session, "roles", frozenset())
-    made = augment(ROWS[:2], bot=Scripted(), out=tmp_path / "asked.jsonl")
-    assert made.notes[-1] == "no consistency: it needs a model for 'nli'; give --models"
+    monkeypatch.setattr(Session, "roles", frozenset())
+    made = augment(ROWS[:2], bot=Scripted(), save=tmp_path / "asked.jsonl")
+    assert made.notes[-1] == "no consistency: it needs a model for 'nli'; give `models`"
     assert made.result is not None
     assert list(made.result.metrics) == ["diversity"]
 
@@ -324,11 +325,11 @@ def test_prompts_without_an_answer_are_left_out_and_asked_again_later(
         return "fine"
 
     out = tmp_path / "a.jsonl"
-    made = augment(ROWS, bot=Scripted(moody), out=out, retries=1)
+    made = augment(ROWS, bot=Scripted(moody), save=out, retries=1)
     assert "prompts got no answer and are left out; the first: q1/0: scripted does not like boats" in made.notes[-1]
     assert "q1/0" not in {row["id"] for row in read(out)}
     assert "q1/again1" not in {row["id"] for row in read(out)}
-    later = augment(ROWS, bot=Scripted(lambda _: "fine"), out=out)
+    later = augment(ROWS, bot=Scripted(lambda _: "fine"), save=out)
     assert "q1/0" in {row["id"] for row in later.rows}
 
 
@@ -340,7 +341,7 @@ def test_a_bot_that_is_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 
     bot = Scripted(down)
     with pytest.raises(TurnwiseError, match="failed 5 times in a row, the last time because it is not there"):
-        augment(ROWS, bot=bot, out=tmp_path / "a.jsonl", retries=0)
+        augment(ROWS, bot=bot, save=tmp_path / "a.jsonl", retries=0)
     assert len(bot.asked) == drive.GIVE_UP
     assert bot.closed
 
@@ -349,17 +350,17 @@ def test_a_bot_that_answers_nothing_ends_in_one_line(tmp_path: Path) -> None:
     nowhere: dict[str, Any] = {"bot": "http://127.0.0.1:9/v1", "bot_model": "m", "retries": 0, "limit": 1}
     why = r"none of \d prompts was answered; the first failure: q0/0: m could not be asked .*, at http"
     with pytest.raises(TurnwiseError, match=why):
-        augment(ROWS, out=tmp_path / "a.jsonl", variants=1, **nowhere)
+        augment(ROWS, save=tmp_path / "a.jsonl", variants=1, **nowhere)
     silent = [{"id": "x", "response": "nothing before it"}]
     with pytest.raises(TurnwiseError, match="there is nothing to ask; rows without a context"):
-        augment(silent, bot=Scripted(), out=tmp_path / "b.jsonl")
+        augment(silent, bot=Scripted(), save=tmp_path / "b.jsonl")
 
 
 def test_what_a_bot_may_find_does_not_depend_on_how_much_it_is_asked(tmp_path: Path) -> None:
     rows = [*ROWS, {"id": "q9", "context": ["A small car?"], "response": "As small as my sister."}]
     options: dict[str, Any] = {"bot": "tfidf", "purpose": "diversity", "metrics": ["length"]}
-    few = augment(rows, out=tmp_path / "few.jsonl", limit=1, **options).rows
-    assert few == augment(rows, out=tmp_path / "all.jsonl", **options).rows[: len(few)]
+    few = augment(rows, save=tmp_path / "few.jsonl", limit=1, **options).rows
+    assert few == augment(rows, save=tmp_path / "all.jsonl", **options).rows[: len(few)]
 
 
 def test_a_file_of_which_nothing_can_be_used_says_why(tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_a_file_of_which_nothing_can_be_used_says_why(tmp_path: Path) -> None:
 
 def test_results_say_where_each_answer_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "a.jsonl"
-    made = augment(ROWS, bot=Scripted(), out=out, metrics=["length", "f1"], limit=2)
+    made = augment(ROWS, bot=Scripted(), save=out, metrics=["length", "f1"], limit=2)
     assert made.result is not None
     kept = read(out)
     assert {item.row.file for item in made.result.judged} == {str(out)}
@@ -380,11 +381,11 @@ def test_results_say_where_each_answer_is_kept(tmp_path: Path) -> None:
 
 
 def test_answers_need_a_place(tmp_path: Path) -> None:
-    with pytest.raises(TurnwiseError, match="--out"):
+    with pytest.raises(TurnwiseError, match="`save"):
         augment(ROWS, bot=Scripted())
     (tmp_path / "file").write_text("")
     with pytest.raises(TurnwiseError, match="cannot be written"):
-        augment(ROWS, bot=Scripted(), out=tmp_path / "file" / "a.jsonl")
+        augment(ROWS, bot=Scripted(), save=tmp_path / "file" / "a.jsonl")
 
 
 # --- generated queries ----------------------------------------------------------------------------------
@@ -392,7 +393,10 @@ def test_answers_need_a_place(tmp_path: Path) -> None:
 
 def test_beams_take_the_place_of_the_query(toy_pack) -> None:
     made = augment(
-        [*ROWS[:1], {"id": "open", "context": ["Hi!"], "response": "x"}], "ctg", variants=2, models=toy_pack.folder
+        [*ROWS[:1], {"id": "open", "context": ["Hi!"], "response": "x"}],
+        method="ctg",
+        variants=2,
+        models=toy_pack.folder,
     )
     said = [row["context"][-1] for row in made.rows if row["group"] == "q0"]
     assert said[0] == QUERIES[0]
@@ -410,7 +414,7 @@ def test_the_likeliest_synonym_is_the_language_models(toy_pack) -> None:
 
 def test_rows_can_be_read_once_they_are_answered(tmp_path: Path) -> None:
     out = tmp_path / "a.jsonl"
-    augment(ROWS, bot=Scripted(), out=out)
+    augment(ROWS, bot=Scripted(), save=out)
     examples = [row.example for row in read_rows([out])]
     assert all(examples)
     assert {example.system for example in examples if example} == {"scripted"}

@@ -162,7 +162,7 @@ def test_a_command_that_fails_says_how(tmp_path: Path) -> None:
     with pytest.raises(TurnwiseError, match="cannot be run"):
         CommandBot("/nowhere/at-all", 5).reply(PROMPT)
     for wrong in ("", "  ", "'unclosed"):
-        with pytest.raises(TurnwiseError, match="--bot command"):
+        with pytest.raises(TurnwiseError, match="`bot=command`"):
             CommandBot(wrong, 5)
 
 
@@ -203,7 +203,7 @@ def test_a_module_that_fails_is_said_in_one_line(text: str, tmp_path: Path, monk
     (tmp_path / "broken_bot.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(TurnwiseError, match=r"--bot python:broken_bot:f: cannot be loaded \(\w+: ") as caught:
+    with pytest.raises(TurnwiseError, match=r"`bot=python:broken_bot:f`: cannot be loaded \(\w+: ") as caught:
         open_bot("python:broken_bot:f", [], BotOptions())
     assert "\n" not in str(caught.value)
 
@@ -214,7 +214,7 @@ def test_a_function_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert open_bot("python:my_own_bot:reply", [], BotOptions()).reply(PROMPT) == "Any pets?"
     for wrong in ("python:my_own_bot", "python:my_own_bot:nothing", "python:nowhere:reply", "python:my_own_bot:number"):
-        with pytest.raises(TurnwiseError, match="--bot python"):
+        with pytest.raises(TurnwiseError, match="`bot=python"):
             open_bot(wrong, [], BotOptions())
 
 
@@ -454,7 +454,7 @@ def test_no_more_is_written_than_the_model_has_room_for(toy_pack) -> None:
         ("lm[most=0]", "option most=0: write a whole number of at least 1"),
         ("lm[seed=-1]", "option seed=-1: write a whole number of at least 0"),
         ("lm[temperature=inf]", "temperature=inf: write a number above 0"),
-        ("https://example.org/v1", "--bot-model"),
+        ("https://example.org/v1", "bot_model"),
         ("tfidf[corpus=/nowhere.jsonl]", "/nowhere.jsonl"),
     ],
 )

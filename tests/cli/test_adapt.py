@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, turnwise
 
 THREE = "length,distinct-1,meteor"
-
-
-def turnwise(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def document(*arguments: str | Path) -> Any:
@@ -29,7 +22,7 @@ def document(*arguments: str | Path) -> Any:
 @pytest.mark.slow
 def test_a_fit_is_written_and_scored_with(tmp_path: Path) -> None:
     config = tmp_path / "raters.toml"
-    found = document("fit", EXAMPLES, "--target", "Overall", "--metrics", THREE, "--config", config)
+    found = document("fit", EXAMPLES, "--target", "Overall", "--metrics", THREE, "--save", config)
     assert (found["target"], found["config"]) == ("Overall", str(config))
     assert [weight["metric"] for weight in found["weights"]] == THREE.split(",")
     assert all(weight["low"] <= weight["weight"] <= weight["high"] for weight in found["weights"])
@@ -50,7 +43,7 @@ def test_a_fit_is_written_and_scored_with(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_fit_shows_the_fit_beside_each_metric(tmp_path: Path) -> None:
     options = ("--non-negative", "--ridge", "2", "--per-rater", "--folds", "5", "--exclude-system", "tin-can")
-    finished = turnwise("fit", EXAMPLES, "--metrics", THREE, "--config", tmp_path / "x.json", *options)
+    finished = turnwise("fit", EXAMPLES, "--metrics", THREE, "--save", tmp_path / "x.json", *options)
     assert finished.returncode == 0, finished.stderr
     assert "the fit, held out (5 folds)" in finished.stdout
     assert all(name in finished.stdout for name in THREE.split(","))
@@ -60,7 +53,7 @@ def test_fit_shows_the_fit_beside_each_metric(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_select_writes_picks_and_ballots_and_counts_votes(tmp_path: Path) -> None:
     best, ballots, key = tmp_path / "best.jsonl", tmp_path / "ballots.csv", tmp_path / "key.json"
-    files = ("--out", best, "--ballots", ballots, "--key", key)
+    files = ("--save", best, "--ballots", ballots, "--key", key)
     found = document("select", EXAMPLES, "--metric", "meteor", "--against", "distinct-1", *files)
     assert len(found["picks"]) == 15 == len(best.read_text().splitlines())
     assert sum(entry["picked"] for entry in found["systems"]) == 15
@@ -91,10 +84,10 @@ def test_select_shows_how_often_each_system_was_picked() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("fit", EXAMPLES, "--target", "Fun", "--config", "{tmp}/x.toml"), "Overall"),
+        (("fit", EXAMPLES, "--target", "Fun", "--save", "{tmp}/x.toml"), "Overall"),
         (("fit", EXAMPLES, "--folds", "1"), "--folds"),
         (("fit", EXAMPLES, "--ridge", "-1"), "--ridge"),
-        (("fit", EXAMPLES, "--metrics", THREE, "--config", "/proc/none/x.toml"), "cannot be written"),
+        (("fit", EXAMPLES, "--metrics", THREE, "--save", "/proc/none/x.toml"), "cannot be written"),
         (("score", EXAMPLES, "--config", "absent.toml"), "absent.toml"),
         (("select", EXAMPLES), "--metric"),
         (("select", "--votes", "v.csv"), "--key"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, turnwise
 
 BOT = """
 import json, sys
@@ -17,11 +16,6 @@ for line in sys.stdin:
     prompt = json.loads(line)
     print(json.dumps({"response": f"{len(prompt['context'])} turns, and then: {prompt['context'][-1]}"}), flush=True)
 """
-
-
-def turnwise(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
 
 
 @pytest.fixture
@@ -36,7 +30,7 @@ def test_rows_go_to_stdout_or_to_a_file(tmp_path: Path) -> None:
     assert printed.returncode == 0, printed.stderr
     rows = [json.loads(line) for line in printed.stdout.splitlines()]
     assert {row["group"] for row in rows} == {"c01", "c02", "c03"}
-    written = turnwise("augment", EXAMPLES, "--limit", "3", "--out", tmp_path / "asked.jsonl")
+    written = turnwise("augment", EXAMPLES, "--limit", "3", "--save", tmp_path / "asked.jsonl")
     assert written.stdout == ""
     assert (tmp_path / "asked.jsonl").read_text() == printed.stdout
     assert f"{len(rows)} rows written to" in written.stderr
@@ -45,7 +39,7 @@ def test_rows_go_to_stdout_or_to_a_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_one_command_drives_a_bot_scores_and_reports(tmp_path: Path, command: str) -> None:
     out, report = tmp_path / "answers.jsonl", tmp_path / "report.html"
-    arguments = ("augment", EXAMPLES, "--limit", "4", "--bot", command, "--out", out, "--system", "my-bot")
+    arguments = ("augment", EXAMPLES, "--limit", "4", "--bot", command, "--save", out, "--system", "my-bot")
     found = turnwise(*arguments, "--format", "json", "--report", report)
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
@@ -62,7 +56,7 @@ def test_one_command_drives_a_bot_scores_and_reports(tmp_path: Path, command: st
 def test_a_function_from_the_working_folder(tmp_path: Path) -> None:
     (tmp_path / "polite.py").write_text("def reply(prompt):\n    return 'Thank you.'\n")
     found = turnwise(
-        *("augment", EXAMPLES, "--limit", "3", "--bot", "python:polite:reply", "--out", "a.jsonl", "-f", "json"),
+        *("augment", EXAMPLES, "--limit", "3", "--bot", "python:polite:reply", "--save", "a.jsonl", "-f", "json"),
         folder=tmp_path,
     )
     assert found.returncode == 0, found.stderr
@@ -73,11 +67,11 @@ def test_a_function_from_the_working_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--bot", "parrot", "--out", "x.jsonl"), "--bot parrot: not known"),
-        (("--bot", "tfidf"), "give --out FILE.jsonl"),
+        (("--bot", "parrot", "--save", "x.jsonl"), "--bot parrot: not known"),
+        (("--bot", "tfidf"), "give --save FILE.jsonl"),
         (("--report", "x.html"), "add --bot"),
         (("--metrics", "diversity"), "add --bot"),
-        (("--bot", "command:/nowhere/bot", "--out", "x.jsonl"), "cannot be run"),
+        (("--bot", "command:/nowhere/bot", "--save", "x.jsonl"), "cannot be run"),
         (("--method", "nonsense"), "nonsense"),
     ],
 )
@@ -100,7 +94,7 @@ def test_an_interrupt_keeps_the_answers(tmp_path: Path) -> None:
     )
     if os.name != "posix":
         pytest.skip("signals are sent otherwise here")
-    found = turnwise("augment", EXAMPLES, "--bot", "python:slow:reply", "--out", "a.jsonl", folder=tmp_path)
+    found = turnwise("augment", EXAMPLES, "--bot", "python:slow:reply", "--save", "a.jsonl", folder=tmp_path)
     assert found.returncode == 130
     assert "the same command goes on from there" in found.stderr
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 3

@@ -10,14 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, turnwise
 
 ALL_COMMANDS = "score compare metaeval agreement fit select train pack data list reproduce".split()
-
-
-def turnwise(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "turnwise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, timeout=120, check=False)
 
 
 def document(*arguments: str | Path, stdin: str | None = None) -> Any:
@@ -349,7 +344,7 @@ def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_the_weights_of_each_rater_are_shown(tmp_path: Path) -> None:
-    asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--config", tmp_path / "mine.toml")
+    asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--save", tmp_path / "mine.toml")
     finished = turnwise(*asked)
     assert finished.returncode == 0, finished.stderr
     shown = finished.stdout.partition("Each rater alone")[2].partition("Agreement with")[0].split()

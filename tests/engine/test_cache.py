@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from turnwise.engine.answer import request_key
 from turnwise.engine.cache import Cache, open_cache, pack_answer, unpack_answer
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, TurnwiseWarning
 from turnwise.models.requests import Classify, Embed, MaskedLikelihood, TokenScores, Window
 
 numbers = st.floats(allow_nan=False)
@@ -93,7 +93,7 @@ def test_a_folder_that_it_makes_is_the_users_alone(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_used_is_said_plainly(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TurnwiseError, match="--cache"):
+    with pytest.raises(TurnwiseError, match="`cache"):
         Cache(tmp_path / "file")
 
 
@@ -101,18 +101,17 @@ def key(n: int) -> bytes:
     return n.to_bytes(16, "big")
 
 
-def test_a_home_that_cannot_be_used_costs_the_cache_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_home_that_cannot_be_used_costs_the_cache_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "taken" / "turnwise" / "answers.sqlite").mkdir(parents=True)
     for home in ("file", "taken"):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
-        assert open_cache(None) is None
-        said = capsys.readouterr().err
-        assert said.startswith(f"note: answers of models are not kept: {tmp_path / home}")
-        assert said.count("\n") == 1
-        with pytest.raises(TurnwiseError, match="--cache"):
+        with pytest.warns(TurnwiseWarning) as caught:
+            assert open_cache(None) is None
+        said = str(caught[0].message)
+        assert said.startswith(f"answers of models are not kept: {tmp_path / home}")
+        assert "\n" not in said
+        with pytest.raises(TurnwiseError, match="`cache"):
             open_cache(tmp_path / home / "turnwise")
 
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import turnwise
 from tests.engine.test_shards import rows
 
 import turnwise as tw
 from turnwise.io.read import read_rows
 from turnwise.io.remote import Partition, Place, partitions, places, store
 from turnwise.metrics.registry import load_metric
+from turnwise.options import Backend, Reading
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'turnwise[ray]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'turnwise[ray]'")
@@ -118,7 +120,7 @@ def test_a_partition_that_is_scored_again_leaves_nothing_of_before(
 ) -> None:
     monkeypatch.setattr("turnwise.engine.spool.TURNS_A_FILE", 10)
     file, facts = tmp_path / "rows.jsonl", facts_of({"length": load_metric("length")}, {})
-    job = Job(facts, str(tmp_path / "out"), 1, None, {}, False, None, "auto", "off")
+    job = Job(facts, str(tmp_path / "out"), 1, Reading(), Backend(cache="off"))
     for count in (45, 12):
         file.write_text("".join(f'{{"response": "yes {number}"}}\n' for number in range(count)))
         (place,) = places([str(file)])
@@ -175,12 +177,22 @@ def test_a_killed_worker_costs_nothing_and_a_second_run_does_nothing_again(files
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: Path) -> None:
-    from turnwise.cli import scoring
-
-    asked = {"out": Path(f"file://{tmp_path}/away"), "report": None, "form": "csv", "seed": 0}
     (tmp_path / "away" / "charts").mkdir(parents=True)
     (tmp_path / "away" / "charts" / "scatter.svg").write_text("of an earlier run")
-    scoring.score([f"file://{tmp_path}/small.jsonl"], "length,f1", {"cache": "off"}, **asked, shard=None, engine="ray")
+    asked = (
+        "-m",
+        "length,f1",
+        "--cache",
+        "off",
+        "--engine",
+        "ray",
+        "--format",
+        "csv",
+        "--out",
+        f"file://{tmp_path}/away",
+    )
+    done = turnwise("score", f"file://{tmp_path}/small.jsonl", *asked)
+    assert done.returncode == 0, done.stderr
     stored = json.loads((tmp_path / "away" / "result.json").read_text())
     local = tw.evaluate(files[1], "length,f1").to_dict()
     for turn in (*stored["turns"], *local["turns"]):

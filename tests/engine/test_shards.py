@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import turnwise
 
 import turnwise as tw
-from turnwise.analyses import evaluate as verb
+from turnwise.analyses.evaluate import score_part
 from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import merge, save_part
 from turnwise.dialogue import Example
@@ -25,10 +26,12 @@ from turnwise.engine.score import Judged
 from turnwise.engine.session import Session
 from turnwise.metrics.base import Score
 from turnwise.models.requests import Embed
+from turnwise.options import Run
 from turnwise.stats.arrays import ExactSums
 
 METRICS = "length,distinct-1,distinct-2,entropy-2,f1,bleu-2[corpus=true],rouge-l,diversity"
 WORDS = "tea rain yes no why not i you like the a piano cats dogs very much hm".split()
+UNKEPT = Run.of(cache="off")
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -58,7 +61,7 @@ def in_shards(data: Sequence[dict[str, Any]], count: int, folder: Path, metrics:
     folders = []
     for index in range(1, count + 1):
         shard, place = Shard(index, count), folder / f"{index}-of-{count}"
-        part = verb.score_part(list(data), metrics, shard=shard, spool=place, cache="off")
+        part = score_part(list(data), metrics, UNKEPT, shard=shard, spool=place)
         save_part(part, shard, place)
         folders.append(place)
     return folders
@@ -120,7 +123,7 @@ def test_what_many_parts_hold_is_sorted_once(tmp_path: Path) -> None:
 
     data = rows(300, seed=4)
     whole = tw.evaluate(data, METRICS)
-    scored = [verb.score_part(data, METRICS, shard=Shard(index, 30), cache="off") for index in range(1, 31)]
+    scored = [score_part(data, METRICS, UNKEPT, shard=Shard(index, 30)) for index in range(1, 31)]
     part = Counting(scored[0].metrics)
     part.merge(scored)
     assert Counting.kept == 300
@@ -169,22 +172,20 @@ def test_a_part_that_lost_turns_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_shard_that_is_scored_again_and_breaks_off_is_no_part(tmp_path: Path) -> None:
-    from turnwise.cli import scoring
-
-    file, asked = tmp_path / "rows.jsonl", {"report": None, "form": "table", "seed": 0}
+    file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows(20) if row["response"]))
     for shard in ("1/2", "2/2"):
-        scoring.score([str(file)], "length", {}, out=tmp_path / shard[0], shard=shard, **asked)
+        assert turnwise("score", file, "-m", "length", "--out", tmp_path / shard[0], "--shard", shard).returncode == 0
     file.write_text(file.read_text() + "not json\n")
-    with pytest.raises(tw.TurnwiseError, match=r"rows\.jsonl"):
-        scoring.score([str(file)], "length", {"strict": True}, out=tmp_path / "2", shard="2/2", **asked)
-    with pytest.raises(tw.TurnwiseError, match="no part of a run"):
-        scoring.merge([tmp_path / "1", tmp_path / "2"], out=None, **asked)
+    broken = turnwise("score", file, "-m", "length", "--out", tmp_path / "2", "--shard", "2/2", "--strict")
+    assert (broken.returncode, "rows.jsonl" in broken.stderr) == (2, True)
+    merged = turnwise("merge", tmp_path / "1", tmp_path / "2")
+    assert (merged.returncode, "no part of a run" in merged.stderr) == (2, True)
 
 
 def test_parts_of_different_inputs_are_refused(tmp_path: Path) -> None:
     def scored(file: Path, shard: str, place: Path) -> Path:
-        part = verb.score_part([file], "length", shard=Shard.parse(shard), spool=place, cache="off")
+        part = score_part([file], "length", UNKEPT, shard=Shard.parse(shard), spool=place)
         save_part(part, Shard.parse(shard), place)
         return place
 
@@ -222,21 +223,26 @@ def test_a_part_that_was_interrupted_is_known_by_its_files(tmp_path: Path) -> No
     folders = []
     for shard, progress in ((Shard(1, 2), stopped()), (Shard(2, 2), None)):
         folders.append(tmp_path / str(shard.index))
-        part = verb.score_part(
-            [file], "length", shard=shard, spool=folders[-1], progress=progress, keep_when_interrupted=True, cache="off"
+        part = score_part(
+            [file],
+            "length",
+            Run.of(cache="off", progress=progress),
+            shard=shard,
+            spool=folders[-1],
+            keep_when_interrupted=True,
         )
         save_part(part, shard, folders[-1])
     assert merge(folders).interrupted
 
 
 def test_metrics_that_wait_for_the_whole_run_are_refused() -> None:
-    with pytest.raises(tw.TurnwiseError, match="--shard: usl-h:paper compares each response with the whole run"):
-        verb.score_part(rows(3), "usl-h:paper", shard=Shard(1, 2))
+    with pytest.raises(tw.TurnwiseError, match="`shard`: usl-h:paper compares each response with the whole run"):
+        score_part(rows(3), "usl-h:paper", UNKEPT, shard=Shard(1, 2))
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3"])
 def test_a_shard_is_i_of_n(text: str) -> None:
-    with pytest.raises(tw.TurnwiseError, match="--shard"):
+    with pytest.raises(tw.TurnwiseError, match="`shard`"):
         Shard.parse(text)
 
 
@@ -273,7 +279,7 @@ def test_the_document_is_the_same_written_bit_by_bit(tmp_path: Path) -> None:
 def test_a_run_that_is_not_kept_has_the_same_result_and_a_sample_of_its_turns(tmp_path: Path) -> None:
     data = rows(1500)
     whole = tw.evaluate(data, "length,f1")
-    part = verb.score_part(data, "length,f1", most=300, spool=tmp_path / "turns", cache="off")
+    part = score_part(data, "length,f1", UNKEPT, most=300, spool=tmp_path / "turns")
     result = part.result(seed=0)
     assert result.to_dict() == whole.to_dict()
     assert (result.rows, result.bad_rows) == (1500, whole.bad_rows)
@@ -286,22 +292,16 @@ def test_a_run_that_is_not_kept_has_the_same_result_and_a_sample_of_its_turns(tm
     assert "what is said of turns and ratings is of a sample" in result.report(tmp_path / "report.html").read_text()
 
 
-def test_the_command_scores_shards_and_merges_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from turnwise.cli import scoring
-
+def test_the_command_scores_shards_and_merges_them(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows(50)))
     for shard in ("1/2", "2/2"):
-        scoring.score(
-            [str(file)], "length,f1", {}, out=tmp_path / shard[0], report=None, form="table", seed=0, shard=shard
-        )
-    capsys.readouterr()
-    scoring.merge([tmp_path / "1", tmp_path / "2"], out=tmp_path / "all", report=None, form="json", seed=0)
-    printed = json.loads(capsys.readouterr().out)
+        turnwise("score", file, "-m", "length,f1", "--out", tmp_path / shard[0], "--shard", shard)
+    merged = turnwise("merge", tmp_path / "1", tmp_path / "2", "--out", tmp_path / "all", "--format", "json")
+    printed = json.loads(merged.stdout)
     assert printed == tw.evaluate(file, "length,f1").to_dict()
     assert printed == json.loads((tmp_path / "all" / "result.json").read_text())
-    with pytest.raises(tw.TurnwiseError, match="add --out"):
-        scoring.score([str(file)], "length", {}, out=None, report=None, form="table", seed=0, shard="1/2")
+    assert "add --out" in turnwise("score", file, "-m", "length", "--shard", "1/2").stderr
 
 
 def test_merged_shards_say_what_one_run_says(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_a_form_that_asks_less_is_named_only_where_it_can_be_answered() -> None:
     assert form("usl-h", ROLES - {"vup"}) is form("usl-h", ROLES - {"masked-lm"} | {"dr-f"}) is None
     for already in ("usl-h[sensible=nup]", "usl-h:released"):
         assert form(already, ROLES - {"vup"}) is None
-    with pytest.raises(TurnwiseError, match=r"^--models paper: 'vup' was bert-base-uncased fine-tuned on dialogues"):
+    with pytest.raises(TurnwiseError, match=r"^`models=paper`: 'vup' was bert-base-uncased fine-tuned on dialogues"):
         tw.evaluate([{"context": ["a"], "response": "b"}], "usl-h", models="paper", cache="off")
 
 

@@ -54,7 +54,7 @@ def test_a_score_that_needs_another_role_is_refused_in_one_line(checkpoints: dic
     models = CheckpointModels(checkpoints["encoder"].parent, "cpu")
     with pytest.raises(TurnwiseError, match=r"no checkpoint for 'dr-f' among the models; there are: .*masked-lm"):
         models.label(["dr-f", "masked-lm"])
-    with pytest.raises(TurnwiseError, match=r"no model for 'maude'; give other --models \(it has: encoder"):
+    with pytest.raises(TurnwiseError, match=r"no model for 'maude'; give other `models` \(it has: encoder"):
         PaperModels("cpu").label(["maude"])
 
 

@@ -251,7 +251,7 @@ def test_a_role_that_its_file_does_not_fill_is_refused_in_one_line(copy: Path, c
 def test_unknown_packs_and_roles_are_named(small_pack: Path) -> None:
     with pytest.raises(TurnwiseError, match="pack 'nowhere' is not known"):
         load_pack("nowhere")
-    with pytest.raises(TurnwiseError, match="has no model for 'maude'; give --models that do"):
+    with pytest.raises(TurnwiseError, match="has no model for 'maude'; give `models` that do"):
         load_models(small_pack).model("maude")
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conftest import turnwise
 
 import turnwise as tw
-from turnwise.cli import reproduce as command
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.models.pack import Pack
@@ -31,7 +31,20 @@ WITHOUT_MODELS = {"F-1", "ROUGE-L", *(f"BLEU-{n}" for n in range(1, 5)), "Inter-
 def out(mini_data: Path, toy_pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything, by the command itself."""
     folder = tmp_path_factory.mktemp("out")
-    command.reproduce("all", mini_data, folder, limit=3, models=str(toy_pack.folder), cache=str(folder / "cache"))
+    asked = (
+        "--data",
+        mini_data,
+        "--out",
+        folder,
+        "--limit",
+        "3",
+        "--models",
+        toy_pack.folder,
+        "--cache",
+        folder / "cache",
+    )
+    done = turnwise("reproduce", "all", *asked)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -215,11 +228,9 @@ def test_what_cannot_be_asked_for_is_said_in_one_line(tmp_path: Path, monkeypatc
     with pytest.raises(TurnwiseError, match="'grade' cannot be reproduced; choose usr"):
         papers(["grade"])
     monkeypatch.delenv("TURNWISE_DATA", raising=False)
-    with pytest.raises(TurnwiseError, match="--data DIR"):
-        command.reproduce("usr", None, tmp_path)
-    with pytest.raises(TurnwiseError, match="no such folder"):
-        command.reproduce("usr", tmp_path / "none", tmp_path)
+    assert "--data DIR" in turnwise("reproduce", "usr", "--out", tmp_path).stderr
+    assert "no such folder" in turnwise("reproduce", "usr", "--data", tmp_path / "none", "--out", tmp_path).stderr
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TurnwiseError, match=r"no human/ or test/ .* in it"):
-        command.reproduce("usr", tmp_path / "empty", tmp_path / "out")
+    asked = ("--data", tmp_path / "empty", "--out", tmp_path / "out")
+    assert "no human/ or test/" in turnwise("reproduce", "usr", *asked).stderr
     assert not (tmp_path / "out").exists()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Unpack
 
 import numpy as np
 
-from turnwise.analyses.evaluate import check_qualities, check_seed, rows_of
+from turnwise.analyses.evaluate import check_qualities
 from turnwise.analyses.rated import named_twice, rater_names
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, names_apart
+from turnwise.options import Run, RunOptions
 from turnwise.problems import Problem
 from turnwise.stats import agreement as forms
 from turnwise.wording import counted
@@ -64,21 +66,18 @@ def agreement(
     source: object,
     *,
     qualities: Sequence[str] | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
+    **options: Unpack[RunOptions],
 ) -> Agreement:
     """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas.
 
     Each file is a corpus with raters of its own, named as `metaevaluate` names it.
     """
-    check_seed(seed)
+    run = Run.of(**options)
     problems: list[Problem] = []
     files: dict[str, list[Row]] = {}
-    for row in rows_of(source, corpus=corpus, mapping=mapping):
+    for row in run.reading.rows(source):
         if row.example is None:
-            if strict:
+            if run.reading.strict:
                 raise TurnwiseError(describe(row))
             problems.append(describe(row))
         else:
@@ -99,7 +98,7 @@ def agreement(
             notes.append(f"{names[file]}: no ratings")
             continue
         undefined = Undefined()
-        rows += [row for quality in chosen for row in _rows(names[file], quality, rated, seed, undefined)]
+        rows += [row for quality in chosen for row in _rows(names[file], quality, rated, run.seed, undefined)]
         remarks = chain(_not_named(rated, chosen), undefined.remarks())
         notes += [*(f"{names[file]}: {note}" for note in remarks), *named_twice(files[file])]
     if not rows:

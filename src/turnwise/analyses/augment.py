@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, cast
 
 from turnwise.analyses.drive import Driver, Ledger, score_answers
-from turnwise.analyses.evaluate import Result, check_seed, check_targets, name_of, rows_of
+from turnwise.analyses.evaluate import Result, check_targets
 from turnwise.analyses.queries import PER_QUERY, Asking, Method, unrelated_groups
 from turnwise.bots.base import Bot
 from turnwise.bots.http import KEY_VARIABLE
@@ -18,12 +18,26 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe
 from turnwise.io.write import example_to_dict
+from turnwise.options import Reading, Run, RunOptions, name_of, renamed
 from turnwise.problems import Problem
 from turnwise.text.augment.substitute import Sense, Style
 
 Purposes = Literal["diversity", "consistency", "both"]
 
-TOO_FEW = "too few different contexts for a group: it takes one more than --variants"
+TOO_FEW = "too few different contexts for a group: it takes one more than `variants`"
+
+
+class BotRunOptions(RunOptions, total=False):
+    """The options of a run that asks a bot.
+
+    `bot_model`: the model at an HTTP address. `bot_key`: the environment variable with its key. `timeout`: seconds to
+    wait for an answer. `retries`: how often a failed prompt is sent again.
+    """
+
+    bot_model: str | None
+    bot_key: str
+    timeout: float
+    retries: int
 
 
 @dataclass(repr=False)
@@ -52,74 +66,73 @@ class Augmentation:
 
 def augment(
     source: object,
-    method: Method = "ws",
+    metrics: Sequence[str] | None = None,
     *,
+    method: Method = "ws",
     purpose: Purposes | None = None,
     variants: int = PER_QUERY,
     sense: Sense = "first",
     style: Style = "repaired",
     bot: str | Bot | Callable[[Mapping[str, Any]], str] | None = None,
-    out: str | Path | None = None,
     system: str | None = None,
-    bot_model: str | None = None,
-    bot_key: str = KEY_VARIABLE,
-    timeout: float = 60.0,
-    retries: int = 2,
-    metrics: Sequence[str] | None = None,
+    save: str | Path | None = None,
     limit: int | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    **options: Unpack[BotRunOptions],
 ) -> Augmentation:
     """Ask every query in several ways: by WordNet synonyms (`ws`), by beams of a language model (`ctg`), or, as the
     baseline, put responses to unrelated queries together (`baseline`).
 
     For diversity, each way stands in the place of the query; for consistency, the query is asked again after it was
     answered once. Without a bot the rows wait for their responses (a user's own system fills them in). With one it
-    answers, every answer is kept in `out` at once, a second run goes on where the first one ended, and the answers
-    are scored.
+    answers, every answer is kept in the file `save` at once, a second run goes on where the first one ended, and the
+    answers are scored by `metrics`.
     """
     if variants < 1:
-        raise TurnwiseError(f"--variants {variants}: write a whole number of at least 1")
-    check_seed(seed)
-    if out is not None:
-        check_targets(source, files=[Path(out)])
-    examples, problems = _examples(source, corpus, mapping, strict=strict)
+        raise TurnwiseError(f"`variants`: expected a whole number of at least 1, got {variants}")
+    save = renamed(options, "out", "save", save)
+    asked_by = BotOptions(
+        timeout=options.pop("timeout", 60.0),
+        model=options.pop("bot_model", None),
+        key_variable=options.pop("bot_key", KEY_VARIABLE),
+    )
+    retries = options.pop("retries", 2)
+    run = Run.of(**cast(RunOptions, options))
+    if save is not None:
+        check_targets(source, files=[Path(save)])
+    examples, problems = _examples(source, run.reading)
     # What a bot that looks things up may find does not depend on how many contexts it is asked about.
     every = examples
     examples = examples if limit is None else _first_contexts(examples, limit)
-    asking = Asking(method, variants, sense, style, seed, models, device, cache)
+    asking = Asking(method, variants, sense, style, run)
     if bot is None:
-        if out is not None and method != "baseline":
+        if metrics is not None:
+            raise TurnwiseError("`metrics` are for answers; add `bot`, or score the answered file")
+        if save is not None and method != "baseline":
             # What is about to be made has no answers; beams of a language model are too dear to find that out later.
-            _refuse_to_lose(Path(out), ())
+            _refuse_to_lose(Path(save), ())
         rows = list(_offline(examples, asking, purpose or "diversity"))
         if not rows:
             why = asking.notes() or [TOO_FEW]
             raise TurnwiseError(f"{name_of(source)}: there is nothing to ask; {'; '.join(why)}")
         made = Augmentation(rows, asking.notes(), problems)
-        if out is not None:
-            made.save(out)
+        if save is not None:
+            made.save(save)
         return made
-    if out is None:
-        raise TurnwiseError("--bot: answers must be kept somewhere; give --out FILE.jsonl")
+    if save is None:
+        raise TurnwiseError("`bot`: answers must be kept somewhere; give `save=FILE.jsonl`")
     wanted = purpose or "both"
-    options = BotOptions(timeout, bot_model, bot_key, models, device, cache, seed)
-    opened = open_bot(bot, every, options)
+    backend = run.backend
+    asked_by = replace(asked_by, models=backend.models, device=backend.device, cache=backend.cache, seed=run.seed)
+    opened = open_bot(bot, every, asked_by)
     try:
-        ledger = Ledger(Path(out), system or opened.name, mark_of(bot, options))
+        ledger = Ledger(Path(save), system or opened.name, mark_of(bot, asked_by))
     except TurnwiseError:
         opened.close()
         raise
-    driver = Driver(opened, ledger, _known_answers(examples), retries, progress)
+    driver = Driver(opened, ledger, _known_answers(examples), retries, run.progress)
     try:
         if method == "baseline":
-            for group in unrelated_groups(examples, variants + 1, seed):
+            for group in unrelated_groups(examples, variants + 1, run.seed):
                 driver.ask_all({context.context: context for context in group}.values())
         else:
             for query in asking.queries(examples):
@@ -137,10 +150,7 @@ def augment(
         ledger,
         purpose=wanted,
         unrelated=method == "baseline",
-        seed=seed,
-        models=models,
-        device=device,
-        cache=cache,
+        run=run,
     )
     return Augmentation(driver.rows, [*asking.notes(), *driver.notes(), *notes], problems, result)
 
@@ -159,21 +169,19 @@ def _refuse_to_lose(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
                 lost = bool(row.get("response")) and (row.get("id"), row["response"]) not in kept
             except (ValueError, AttributeError, TypeError):
                 found = "is there already and holds something else"
-                raise TurnwiseError(f"{file}: {found}; give --out another file") from None
+                raise TurnwiseError(f"{file}: {found}; give `save` another file") from None
             if lost:
                 raise TurnwiseError(
-                    f"{file}:{number}: has an answer, which would be lost; give --out another file, or remove this one"
+                    f"{file}:{number}: has an answer, which would be lost; give `save` another file, or remove this one"
                 )
 
 
-def _examples(
-    source: object, corpus: str | None, mapping: Mapping[str, str] | None, *, strict: bool
-) -> tuple[list[Example], list[Problem]]:
+def _examples(source: object, reading: Reading) -> tuple[list[Example], list[Problem]]:
     examples, problems = [], []
-    for row in rows_of(source, corpus=corpus, mapping=mapping):
+    for row in reading.rows(source):
         if row.example is not None:
             examples.append(row.example)
-        elif strict:
+        elif reading.strict:
             raise TurnwiseError(describe(row))
         else:
             problems.append(describe(row))
@@ -200,7 +208,7 @@ def _first_contexts(examples: Sequence[Example], limit: int) -> list[Example]:
 def _offline(examples: Sequence[Example], asking: Asking, purpose: Purposes) -> Iterator[dict[str, Any]]:
     """Rows for a system that is not at hand: it reads the file, and writes its response into every row."""
     if asking.method == "baseline":
-        for group in unrelated_groups(examples, asking.variants + 1, asking.seed):
+        for group in unrelated_groups(examples, asking.variants + 1, asking.run.seed):
             yield from (example_to_dict(example) for example in group)
         return
     answered: dict[tuple[str, ...], list[Example]] = {}

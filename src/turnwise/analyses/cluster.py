@@ -10,22 +10,21 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Unpack
 
 from turnwise.analyses.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
 from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import facts_of, merged, metrics_in, save_part
-from turnwise.engine.session import Session
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
 from turnwise.errors import TurnwiseError
 from turnwise.io.remote import PARTITION_BYTES, Partition, as_url, is_url, partitions, places, retrieve, store
-from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import Asked
+from turnwise.options import Backend, Reading, Run, RunOptions
 
 FOLDER = "partitions"
 # Rows of a partition that are kept for the report's charts and turns.
@@ -41,17 +40,8 @@ class Job:
     facts: Mapping[str, Any]
     out: str
     count: int
-    corpus: str | None
-    mapping: Mapping[str, str]
-    strict: bool
-    models: str | None
-    device: str
-    cache: str | None
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """How rows are read: what else, beside metrics and models, a partition's result depends on."""
-        return {"corpus": self.corpus, "mapping": dict(self.mapping), "strict": self.strict}
+    reading: Reading
+    backend: Backend
 
     def folder(self, index: int) -> str:
         """Where a partition leaves what it found."""
@@ -64,7 +54,8 @@ class Scorer:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.metrics = metrics_in(job.facts)
-        self.session = Session(job.models, job.device, job.cache)
+        self.run = Run(job.reading, job.backend)
+        self.session = job.backend.session()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Score the partitions of a batch; what comes back says only which, how many rows, and what is wrong."""
@@ -89,12 +80,12 @@ class Scorer:
         with TemporaryDirectory() as name:
             folder = Path(name)
             spool = Spool(folder, metrics_of_turns(self.metrics))
-            part = Part(self.metrics, dict(job.facts["models"]), job.strict, KEPT_OF_EACH, spool)
-            rows = partition.rows(corpus=job.corpus, mapping=job.mapping)
-            fill_part(part, enumerate(rows, (index - 1) * ROWS), self.session.answer)
+            part = Part(self.metrics, dict(job.facts["models"]), job.reading.strict, KEPT_OF_EACH, spool)
+            rows = partition.rows(corpus=job.reading.corpus, mapping=job.reading.mapping)
+            fill_part(part, enumerate(rows, (index - 1) * ROWS), self.run, self.session)
             # Who scored it: where a partition is slow or wrong, that is the first thing to ask.
             worker = {"host": socket.gethostname(), "pid": os.getpid()}
-            facts = {"partition": partition.to_dict(), "reading": job.reading, "worker": worker}
+            facts = {"partition": partition.to_dict(), "reading": asdict(job.reading), "worker": worker}
             save_part(part, Shard(index, job.count), folder, facts)
             store(folder, job.folder(index), STATE, replaced=[FILES])
             return part.rows
@@ -106,39 +97,38 @@ def score_on_cluster(
     out: str | Path,
     *,
     work: Path,
-    config: str | Path | CompositeMetric | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    models: str | None = None,
-    device: str = "auto",
-    cache: str | None = None,
-    progress: Iterator[None] | None = None,
     most: int | None = None,
     workers: int | None = None,
     partition_bytes: int = PARTITION_BYTES,
+    **options: Unpack[RunOptions],
 ) -> Part:
     """Score files on a Ray cluster. `out` is a folder or an address that every worker reaches; `work` is our own."""
+    run = Run.of(**options)
+    reading = run.reading
     cut = [
-        part for place in places(list(sources)) for part in partitions(place, whole=bool(corpus), most=partition_bytes)
+        part
+        for place in places(list(sources))
+        for part in partitions(place, whole=bool(reading.corpus), most=partition_bytes)
     ]
-    first = list(islice(chain.from_iterable(part.rows(corpus=corpus, mapping=mapping) for part in cut), PEEK))
-    session = Session(models)
-    chosen = metrics_for(first, metrics, config, session)
-    refuse_waiting(chosen, "--engine ray")
+    first = list(
+        islice(chain.from_iterable(part.rows(corpus=reading.corpus, mapping=reading.mapping) for part in cut), PEEK)
+    )
+    session = run.backend.session()
+    chosen = metrics_for(first, metrics, run, session)
+    refuse_waiting(chosen, "`engine=ray`")
     where = as_url(out) if is_url(out) else str(Path(out).absolute())
     facts = facts_of(chosen, session.labels(chosen))
-    job = Job(facts, where, len(cut), corpus, dict(mapping or {}), strict, models, device, cache)
+    job = Job(facts, where, len(cut), reading, run.backend)
     numbered = dict(enumerate(cut, 1))
     done = {index: _finished(job, index, part, work) for index, part in numbered.items()}
     todo = {index: part for index, part in numbered.items() if not done[index]}
     for _ in range(len(cut) - len(todo)):
-        _tick(progress)
+        run.tick()
     if todo:
         for scored in _run(job, todo, workers):
             if scored["problem"]:
                 raise TurnwiseError(scored["problem"])
-            _tick(progress)
+            run.tick()
     folders = [_brought(job.folder(index), work) for index in numbered]
     if gone := next((folder for folder in folders if not (folder / STATE).exists()), None):
         raise TurnwiseError(f"{gone.name}: a partition was not scored; run the same command again to finish")
@@ -146,7 +136,7 @@ def score_on_cluster(
     whole.notes = remarks_on(first, metrics, session)
     if len({part.place for part in cut}) > 1 and whole.summary.dialogues.places:
         # Workers read a piece of one file each, and cannot see what the others hold.
-        whole.notes.append("dialogues of one id and system are one, whichever file they are in, with --engine ray")
+        whole.notes.append("dialogues of one id and system are one, whichever file they are in, with `engine=ray`")
     return whole
 
 
@@ -171,7 +161,7 @@ def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterat
         batch_size=1,
         batch_format="numpy",
         compute=ray.data.ActorPoolStrategy(size=size),
-        num_gpus=1 if job.device == "cuda" else 0,
+        num_gpus=1 if job.backend.device == "cuda" else 0,
     )
     try:
         yield from scored.iter_rows()
@@ -180,7 +170,7 @@ def _run(job: Job, todo: Mapping[int, Partition], workers: int | None) -> Iterat
         if isinstance(cause, TurnwiseError):
             raise TurnwiseError(str(cause)) from None
         reason = " ".join(str(problem).split())[-300:]
-        raise TurnwiseError(f"--engine ray: {reason}; run the same command again to go on where it stopped") from None
+        raise TurnwiseError(f"`engine=ray`: {reason}; run the same command again to go on where it stopped") from None
 
 
 def _finished(job: Job, index: int, partition: Partition, work: Path) -> bool:
@@ -189,7 +179,7 @@ def _finished(job: Job, index: int, partition: Partition, work: Path) -> bool:
     if not (folder / STATE).exists():
         return False
     about = Saved(folder).about
-    wanted = {**job.facts, "partition": partition.to_dict(), "reading": job.reading}
+    wanted = {**job.facts, "partition": partition.to_dict(), "reading": asdict(job.reading)}
     if all(about.get(name) == fact for name, fact in wanted.items()):
         return True
     if is_url(job.folder(index)):
@@ -209,15 +199,10 @@ def _brought(folder: str, work: Path) -> Path:
     return copy
 
 
-def _tick(progress: Iterator[None] | None) -> None:
-    if progress is not None:
-        next(progress)
-
-
 def _ray() -> Any:
     try:
         import ray
         import ray.data
     except ImportError:
-        raise TurnwiseError("--engine ray needs the package ray: pip install 'turnwise[ray]'") from None
+        raise TurnwiseError("`engine=ray` needs the package ray: pip install 'turnwise[ray]'") from None
     return ray

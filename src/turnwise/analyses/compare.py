@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from turnwise.analyses.evaluate import Result, check_seed, evaluate
+from turnwise.analyses.evaluate import Result, evaluated
 from turnwise.analyses.pairs import Answered, Match, match
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
@@ -19,13 +19,16 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import Asked
+from turnwise.metrics.registry import Asked, as_asked, load_metric
+from turnwise.options import Run, RunOptions
 from turnwise.stats import significance
 from turnwise.wording import counted
 
 SIGNIFICANT = 0.05
 # With fewer contexts or dialogues than this even one-sided differences cannot reach p < .05 by flipping signs.
 FEWEST = 6
+# Nothing is said about a system when more than this share of its rows has no score, or of its contexts no answer.
+UNSCORED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,76 @@ class CompareRow:
     verdict: str
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition for a release: no system may be worse than the baseline by more than a margin.
+
+    `composed` is the metric itself, where it is not known by its name but read from a configuration.
+    """
+
+    metric: str
+    margin: float
+    composed: CompositeMetric | None = None
+
+    @classmethod
+    def parse(cls, text: str, composite: CompositeMetric | None = None) -> Gate:
+        """Return the gate of a text such as `f1@0.02`; its metric may be the composite by name."""
+        metric, at, margin = text.rpartition("@")
+        composed = composite if composite is not None and composite.name == metric else None
+        try:
+            if not at or not 0 <= float(margin) < math.inf:
+                raise ValueError
+        except ValueError:
+            found = f"'{text}' is not METRIC@MARGIN with a margin of 0 or more"
+            raise TurnwiseError(f"`fail_if_worse`: {found}; write for example f1@0.02") from None
+        gate = cls(metric, float(margin), composed)
+        gate.check_direction()
+        return gate
+
+    def check_direction(self) -> bool:
+        """Whether higher is better; a metric without a better end cannot be a gate."""
+        higher_is_better = (self.composed or load_metric(self.metric)).higher_is_better
+        if higher_is_better is None:
+            raise TurnwiseError(f"`fail_if_worse`: {self.metric} has no better or worse; gate on another metric")
+        return higher_is_better
+
+    def failures(self, comparison: Comparison) -> list[str]:
+        """One line per system whose whole interval lies beyond the margin on the worse side.
+
+        What could not be measured must not pass: it raises.
+        """
+        sign = 1.0 if self.check_direction() else -1.0
+        failed = []
+        for row in comparison.rows:
+            if row.metric != self.metric:
+                continue
+            self._check_measured(row, comparison)
+            if row.low is None or row.high is None:
+                continue
+            best_case = max(sign * row.low, sign * row.high)
+            if best_case < -self.margin:
+                failed.append(
+                    f"{row.system} is worse than {row.baseline} on {self.metric}: difference "
+                    f"{row.difference:+.4f}, 95 % interval [{row.low:+.4f}, {row.high:+.4f}], margin {self.margin:g}"
+                )
+        return failed
+
+    def _check_measured(self, row: CompareRow, comparison: Comparison) -> None:
+        found = None
+        for system in (row.system, row.baseline):
+            share = comparison.unscored.get((system, self.metric), 0.0)
+            if share > UNSCORED or (row.low is None and share):
+                found = f"{share:.0%} of the rows of {system} have no score"
+        matched = comparison.matches[row.system, row.baseline]
+        gap = matched.unanswered
+        if found is None and gap is not None and gap.missing > UNSCORED * gap.of:
+            found = f"{row.system} left {gap.missing} of the {gap.of} answers of {row.baseline} unanswered"
+        elif found is None and (row.low is None or matched.independent < FEWEST):
+            found = f"{counted(matched.independent, matched.drawn)} in all, give at least {FEWEST}"
+        if found is not None:
+            raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
+
+
 @dataclass(repr=False)
 class Comparison(Rows[CompareRow]):
     """The differences, the signatures of the metrics, and what a gate asks of them.
@@ -53,6 +126,11 @@ class Comparison(Rows[CompareRow]):
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
     matches: dict[tuple[str, str], Match] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
+    gates: list[Gate] = field(default_factory=list)
+
+    def failures(self) -> list[str]:
+        """One line for each gate and system that fails it. What could not be measured must not pass: it raises."""
+        return [line for gate in self.gates for line in gate.failures(self)]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `turnwise compare --format json`: each row also says what it stands on."""
@@ -67,37 +145,20 @@ class Comparison(Rows[CompareRow]):
 def compare(
     *sources: object,
     metrics: Asked = "default",
-    config: str | Path | CompositeMetric | None = None,
     baseline: str | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    fail_if_worse: Sequence[str | Gate] = (),
+    **options: Unpack[RunOptions],
 ) -> Comparison:
     """Compare systems pairwise, or each with a baseline, on the contexts that they share.
 
     Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
-    `config` describes one more metric, composed of others.
+    `fail_if_worse` holds conditions such as `f1@0.02`, which `Comparison.failures` checks.
     """
-    check_seed(seed)
-    score = partial(
-        evaluate,
-        metrics=metrics,
-        config=config,
-        corpus=corpus,
-        mapping=mapping,
-        strict=strict,
-        seed=seed,
-        models=models,
-        device=device,
-        cache=cache,
-        progress=progress,
-    )
-    result = _evaluate_all(sources, score)
+    run = Run.of(**options)
+    gates = [gate if isinstance(gate, Gate) else Gate.parse(gate, run.config) for gate in fail_if_worse]
+    if gates and baseline is None:
+        raise TurnwiseError("`fail_if_worse` needs a baseline to be worse than; add `baseline=SYSTEM`")
+    result = _evaluate_all(sources, _with_gates(metrics, gates), run)
     judged, apart = _label_by_source(result.judged)
     notes = [*result.notes, *apart]
     # Told apart by their sources, files of one name are no longer one system.
@@ -113,7 +174,7 @@ def compare(
     rows: list[CompareRow] = []
     for key, metric in result.metrics.items():
         compared = [
-            CompareRow(key, *pair, *_difference(judged, key, metric, pair, matched, seed), "")
+            CompareRow(key, *pair, *_difference(judged, key, metric, pair, matched, run.seed), "")
             for pair, matched in matches.items()
         ]
         rows += compared if baseline is not None else _holm_corrected(compared)
@@ -123,7 +184,15 @@ def compare(
     for pair, matched in matches.items():
         notes += _remarks(*pair, matched)
     unscored = _unscored(judged, result.metrics)
-    return Comparison(rows, list(dict.fromkeys(notes)), problems, unscored, matches, result.signatures)
+    return Comparison(rows, list(dict.fromkeys(notes)), problems, unscored, matches, result.signatures, gates)
+
+
+def _with_gates(metrics: Asked, gates: Sequence[Gate]) -> Asked:
+    """The metrics to compute, with those of the gates, which replace the default."""
+    if not gates:
+        return metrics
+    wanted = [] if metrics == "default" else as_asked(metrics)
+    return [*wanted, *dict.fromkeys(gate.metric for gate in gates if gate.metric not in wanted)]
 
 
 def _difference(
@@ -189,13 +258,13 @@ def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, s
     }
 
 
-def _evaluate_all(sources: tuple[object, ...], score: Callable[[object], Result]) -> Result:
+def _evaluate_all(sources: tuple[object, ...], metrics: Asked, run: Run) -> Result:
     """One result over all sources. Paths are read together; other sources one by one, named by their position."""
     if not sources:
         raise TurnwiseError("nothing to compare: give one source with several systems, or several sources")
     if all(isinstance(source, str | Path) for source in sources):
         sources = (list(sources),)
-    results = [source if isinstance(source, Result) else score(source) for source in sources]
+    results = [source if isinstance(source, Result) else evaluated(source, metrics, run) for source in sources]
     if len(results) == 1:
         return results[0]
     judged = [

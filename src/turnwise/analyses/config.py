@@ -67,7 +67,7 @@ def choose_metrics(
     if absent := sorted(composite.roles - roles):
         unanswered = [part for part in composite.parts if not part.metric.roles <= roles]
         forms = [(part.name, lesser_form(part.metric, roles)) for part in unanswered]
-        mend = "give --models"
+        mend = "give `models`"
         if all(form for _, form in forms):
             mend += f", or write {' and '.join(f'{form} for {name}' for name, form in forms)} in the configuration"
         raise TurnwiseError(f"{composite.name} needs models that are not there: {', '.join(absent)}; {mend}")

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from turnwise.analyses.evaluate import Result, evaluate
+from turnwise.analyses.evaluate import Result, evaluated
 from turnwise.analyses.queries import Query, unanswered
 from turnwise.bots.base import Bot, BotError, Prompt, ask
 from turnwise.dialogue import Example
 from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged
-from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.io.source import PYTHON
 from turnwise.metrics.base import Score
 from turnwise.metrics.registry import load_metric
+from turnwise.options import Run
 from turnwise.problems import Problem
 
 # A bot that fails this often in a row is down, and asking on would only make a hole in the results.
@@ -59,15 +59,15 @@ class Ledger:
             self.rows[row["id"]] = row | {"response": str(row["response"])}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise TurnwiseError(
-                f"{self.path}:{number}: not a row that a bot answered; give --out another file, or remove this one"
+                f"{self.path}:{number}: not a row that a bot answered; give `save` another file, or remove this one"
             ) from None
         # Files from before bots were marked have only the name to go by.
         if system != self.of["system"] or row.get("bot", self.of.get("bot")) != self.of.get("bot"):
             whose = f"'{system}'" if system != self.of["system"] else f"another bot that was called '{system}'"
-            unmarked = f", or go on with it by --system '{system}'" if "bot" not in row else ""
+            unmarked = f", or go on with it by `system={system}`" if "bot" not in row else ""
             raise TurnwiseError(
                 f"{self.path}:{number}: an answer of {whose}; this file belongs to another run, "
-                f"give --out another one{unmarked}"
+                f"give `save` another one{unmarked}"
             )
 
     def answer(self, row: dict[str, Any]) -> str | None:
@@ -78,7 +78,7 @@ class Ledger:
         if found.get("context") != row["context"]:
             raise TurnwiseError(
                 f"{self.path}: '{row['id']}' was asked otherwise there; this file belongs to another run, "
-                "give --out another one"
+                "give `save` another one"
             )
         return str(found["response"])
 
@@ -170,18 +170,15 @@ def score_answers(
     *,
     purpose: str,
     unrelated: bool,
-    seed: int,
-    models: str | Path | None,
-    device: str,
-    cache: str | Path | None,
+    run: Run,
 ) -> tuple[Result | None, list[str]]:
     """Consistency of what was asked again, and everything else of what was asked in several ways."""
     notes = []
     if metrics is None:
         metrics = ["diversity", "consistency"] if purpose == "both" else [purpose]
-        if "consistency" in metrics and "nli" not in Session(models).roles:
+        if "consistency" in metrics and "nli" not in run.backend.session().roles:
             metrics = [request for request in metrics if request != "consistency"]
-            notes = ["no consistency: it needs a model for 'nli'; give --models"]
+            notes = ["no consistency: it needs a model for 'nli'; give `models`"]
     purposes: dict[str, list[str]] = {"diversity": [], "consistency": []}
     for request in metrics:
         purposes["consistency" if load_metric(request).name == "consistency" else "diversity"].append(request)
@@ -189,9 +186,9 @@ def score_answers(
     for purpose, requests in purposes.items():
         chosen = [row for row in rows if unrelated or row.get("purpose") == purpose]
         if requests and chosen:
-            result = evaluate(chosen, requests, seed=seed, models=models, device=device, cache=cache)
+            result = evaluated(chosen, requests, Run(backend=run.backend, seed=run.seed))
             results.append(_in_file(result, chosen, ledger))
-    return _together(results, seed=seed), notes
+    return _together(results, seed=run.seed), notes
 
 
 def _in_file(result: Result, rows: Sequence[dict[str, Any]], ledger: Ledger) -> Result:

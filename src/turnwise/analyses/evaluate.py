@@ -7,24 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Unpack
 
-from turnwise.analyses.config import choose_metrics, load_config
+from turnwise.analyses.config import choose_metrics
 from turnwise.analyses.part import Part, Shard, check_usable
 from turnwise.analyses.problems import Problems as Problems
 from turnwise.analyses.result import Result as Result
 from turnwise.analyses.targets import check_targets as check_targets
 from turnwise.analyses.unmet import remarks
 from turnwise.dialogue import Example, Row
-from turnwise.engine.score import Ask, Judged, judge_rows
+from turnwise.engine.score import Judged, judge_rows
 from turnwise.engine.session import Session, relaxed_gc
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.errors import TurnwiseError
-from turnwise.io.read import read_rows
 from turnwise.io.unique import InputIdentity
 from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import SYSTEMS, Asked, as_asked
+from turnwise.options import Run, RunOptions, name_of
 
 # How many rows decide which metrics of a group the input has what they need for.
 PEEK = 1000
@@ -35,56 +34,40 @@ def evaluate(
     source: object,
     metrics: Asked = "default",
     *,
-    config: str | Path | CompositeMetric | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
     intervals: bool = True,
     keep_when_interrupted: bool = False,
-    progress: Iterator[None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
 
-    `config` is a file that describes one more metric, composed of others, which is keyed by its name.
     Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead. An interrupt
     ends the run; with `keep_when_interrupted` the result of the rows so far is returned. `intervals=False` leaves the
     systems' intervals out, which take most of the time of a metric of whole systems.
     """
-    check_seed(seed)
-    part = score_part(
-        source,
-        metrics,
-        config=config,
-        corpus=corpus,
-        mapping=mapping,
-        strict=strict,
-        models=models,
-        device=device,
-        cache=cache,
-        keep_when_interrupted=keep_when_interrupted,
-        progress=progress,
-    )
+    run = Run.of(**options)
+    return evaluated(source, metrics, run, intervals=intervals, keep_when_interrupted=keep_when_interrupted)
+
+
+def evaluated(
+    source: object,
+    metrics: Asked,
+    run: Run,
+    *,
+    intervals: bool = True,
+    keep_when_interrupted: bool = False,
+) -> Result:
+    """Return the result of a run over a source."""
+    part = score_part(source, metrics, run, keep_when_interrupted=keep_when_interrupted)
     check_usable(name_of(source), part)
-    return part.result(seed=seed, intervals=intervals)
+    return part.result(seed=run.seed, intervals=intervals)
 
 
 def score_part(
     source: object,
-    metrics: Asked = "default",
+    metrics: Asked,
+    run: Run,
     *,
-    config: str | Path | CompositeMetric | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
     keep_when_interrupted: bool = False,
-    progress: Iterator[None] | None = None,
     shard: Shard | None = None,
     most: int | None = None,
     spool: Path | None = None,
@@ -94,46 +77,37 @@ def score_part(
     Every turn is written to the folder `spool`, where one is given.
     """
     metrics = as_asked(metrics)
-    rows = rows_of(source, corpus=corpus, mapping=mapping)
+    rows = run.reading.rows(source)
     # Every shard reads everything; what it has seen tells later whether the others saw the same.
     identity = None if shard is None else InputIdentity(source)
     if identity is not None:
         rows = identity.noted(rows)
     first = list(islice(rows, PEEK))
-    with Session(models, device, cache) as session:
-        chosen = metrics_for(first, metrics, config, session)
+    with run.backend.session() as session:
+        chosen = metrics_for(first, metrics, run, session)
         if shard is not None:
-            refuse_waiting(chosen, "--shard")
+            refuse_waiting(chosen, "`shard`")
         written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
-        part = Part(chosen, session.labels(chosen), strict, most, written, identity=identity)
+        part = Part(chosen, session.labels(chosen), run.reading.strict, most, written, identity=identity)
         part.notes = remarks_on(first, metrics, session)
         numbered = enumerate(chain(first, rows))
         mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
-        fill_part(part, mine, session.answer, keep_when_interrupted, progress)
+        fill_part(part, mine, run, session, keep_when_interrupted)
     return part
 
 
-def metrics_for(
-    first: Iterable[Row], metrics: Asked, config: str | Path | CompositeMetric | None, session: Session
-) -> dict[str, Metric]:
+def metrics_for(first: Iterable[Row], metrics: Asked, run: Run, session: Session) -> dict[str, Metric]:
     """The metrics that were asked for; what groups stand for is decided by the first rows of the input."""
-    composite = load_config(config) if isinstance(config, str | Path) else config
-    offered = offered_by(row.example for row in first if row.example)
-    return choose_metrics(metrics, offered, session.roles, composite)
+    return choose_metrics(metrics, _offered(first), session.roles, run.config)
 
 
 def remarks_on(first: Sequence[Row], metrics: Asked, session: Session) -> list[str]:
     """What the first rows lack of what was asked for."""
-    offered = offered_by(row.example for row in first if row.example)
-    return remarks(first, metrics, offered, session.roles, more_to_come=len(first) == PEEK)
+    return remarks(first, metrics, _offered(first), session.roles, more_to_come=len(first) == PEEK)
 
 
 def fill_part(
-    part: Part,
-    rows: Iterable[tuple[int, Row]],
-    ask: Ask,
-    keep_when_interrupted: bool = False,
-    progress: Iterator[None] | None = None,
+    part: Part, rows: Iterable[tuple[int, Row]], run: Run, session: Session, keep_when_interrupted: bool = False
 ) -> None:
     """Judge rows, each with its place in the whole run, and count them into a part."""
     waiting = metrics_that_wait(part.metrics)
@@ -147,11 +121,11 @@ def fill_part(
             # A run of any size must not hold on to fields that nobody asked for.
             yield row if row.more is None or part.most is None else replace(row, more=None)
 
-    stream = judge_rows(noted(), part.metrics, ask)
-    numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in _ticking(stream, progress))
+    stream = run.ticking(judge_rows(noted(), part.metrics, session.answer))
+    numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in stream)
     try:
         with relaxed_gc():
-            for item in _settled(numbered, waiting, strict=part.problems.strict) if waiting else numbered:
+            for item in _settled(numbered, waiting, strict=run.reading.strict) if waiting else numbered:
                 part.add(item)
     except KeyboardInterrupt:
         if not keep_when_interrupted or not part.rows:
@@ -169,13 +143,6 @@ def refuse_waiting(metrics: Mapping[str, Metric], option: str, remedy: str = "")
     if names := ", ".join(metrics_that_wait(metrics)):
         remedy = remedy or f"score it without {option}"
         raise TurnwiseError(f"{option}: {names} compares each response with the whole run; {remedy}")
-
-
-def _ticking(stream: Iterator[Judged], progress: Iterator[None] | None) -> Iterator[Judged]:
-    for item in stream:
-        yield item
-        if progress is not None:
-            next(progress)
 
 
 def _settled(stream: Iterator[Judged], waiting: Mapping[str, Metric], *, strict: bool) -> Iterator[Judged]:
@@ -199,20 +166,8 @@ def _settled(stream: Iterator[Judged], waiting: Mapping[str, Metric], *, strict:
         raise interrupt
 
 
-def rows_of(source: object, *, corpus: str | None, mapping: Mapping[str, str] | None) -> Iterator[Row]:
-    """Rows of whatever a verb was given: one path, several, or Python objects."""
-    if isinstance(source, str | Path):
-        source = [source]
-    return read_rows(source, corpus=corpus, mapping=mapping)
-
-
-def name_of(source: object) -> str:
-    """What to call an input in a message."""
-    if isinstance(source, str | Path):
-        return str(source)
-    if isinstance(source, Sequence) and source and isinstance(source[0], str | Path):
-        return ", ".join(map(str, source))
-    return "the input"
+def _offered(rows: Iterable[Row]) -> frozenset[str]:
+    return offered_by(row.example for row in rows if row.example)
 
 
 def offered_by(examples: Iterable[Example]) -> frozenset[str]:
@@ -223,12 +178,6 @@ def offered_by(examples: Iterable[Example]) -> frozenset[str]:
         found.update(name for name in FIELDS if getattr(example, name))
         systems.add(example.system)
     return frozenset(found | {SYSTEMS} if len(systems) > 1 else found)
-
-
-def check_seed(seed: object) -> None:
-    """Refuse what nothing can be drawn from."""
-    if not isinstance(seed, SupportsIndex) or seed.__index__() < 0:
-        raise TurnwiseError(f"seed {seed!r}: write a whole number of 0 or more")
 
 
 def check_qualities(known: Sequence[str], wanted: Sequence[str] | None) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.analyses.config import composite_of, name_for, save_config
-from turnwise.analyses.evaluate import check_targets, evaluate, refuse_waiting
+from turnwise.analyses.evaluate import check_targets, evaluated, refuse_waiting
 from turnwise.analyses.rated import Item, clusters_of, named_twice, rated_items
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import GROUPS, Asked, as_asked, expand
+from turnwise.options import Run, RunOptions, renamed
 from turnwise.problems import Problem
 from turnwise.stats.bootstrap import correlation_interval
 from turnwise.stats.correlation import pearson, spearman
@@ -102,29 +103,24 @@ class Fit:
 
 def fit(
     source: object,
-    target: str = "Overall",
     metrics: Asked = "default",
     *,
+    target: str = "Overall",
     per_rater: bool = False,
     ridge: float = 0.0,
     non_negative: bool = False,
     folds: int = 10,
     exclude_systems: Sequence[str] = (),
-    config: str | Path | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    save: str | Path | None = None,
+    **options: Unpack[RunOptions],
 ) -> Fit:
     """Fit weights for metrics to one rated quality, by least squares on z-scores.
 
     The target is the mean of an item's raters; with `per_rater` each rater is fitted alone and the weights are
-    averaged. With `config` the fitted metric is written there, for `evaluate(..., config=...)` to use.
+    averaged. With `save` the fitted metric is written to that file, for `evaluate(..., config=...)` to use.
     """
+    save = renamed(options, "config", "save", save)
+    run = Run.of(**options)
     _check_request(ridge, folds)
     metrics = as_asked(metrics)
     # A score that depends on the whole run is not one that the fitted metric could weigh on another.
@@ -132,23 +128,12 @@ def fit(
     refuse_waiting(
         expand(named, frozenset()) if named else {},
         "fit",
-        "leave it out with --metrics, or give it constants other than batch",
+        "leave it out with `metrics`, or give it constants other than batch",
     )
-    if config is not None:
-        check_targets(source, config=Path(config))
-    result = evaluate(
-        source,
-        metrics,
-        corpus=corpus,
-        mapping=mapping,
-        strict=strict,
-        seed=seed,
-        models=models,
-        device=device,
-        cache=cache,
-        progress=progress,
-    )
-    excluded, notes = _exclusions(result.judged, exclude_systems, corpus)
+    if save is not None:
+        check_targets(source, config=Path(save))
+    result = evaluated(source, metrics, run, intervals=False)
+    excluded, notes = _exclusions(result.judged, exclude_systems, run.reading.corpus)
     notes = [*result.notes, *notes]
     keys = [key for key, metric in result.metrics.items() if metric.per_turn]
     if len(keys) < len(result.metrics):
@@ -167,28 +152,28 @@ def fit(
         notes += named_twice(item.row for item in result.judged)
     ratings = np.column_stack(list(people.values())) if people else overall
     fitted = fit_linear(scores, ratings, method)
-    dealt = folds_by_cluster(clusters, folds, seed)
+    dealt = folds_by_cluster(clusters, folds, run.seed)
     held_out = held_out_predictions(scores, ratings, dealt, method)
-    intervals = weight_intervals(scores, ratings, clusters, method, seed=seed)
+    intervals = weight_intervals(scores, ratings, clusters, method, seed=run.seed)
     found = Fit(
         target=target,
         weights=[
             FittedWeight(key, weight, *((None, None) if interval is None else (interval.low, interval.high)))
             for key, weight, interval in zip(keys, fitted.weights.tolist(), intervals, strict=True)
         ],
-        cross_validated=_agrees(held_out, overall, clusters, seed),
-        in_sample=_agrees(fitted.predict(scores), overall, clusters, seed),
-        single={key: _agrees(scores[:, column], overall, clusters, seed) for column, key in enumerate(keys)},
+        cross_validated=_agrees(held_out, overall, clusters, run.seed),
+        in_sample=_agrees(fitted.predict(scores), overall, clusters, run.seed),
+        single={key: _agrees(scores[:, column], overall, clusters, run.seed) for column, key in enumerate(keys)},
         n=len(items),
         contexts=len(set(clusters.tolist())),
         folds=int(dealt.max()) + 1,
-        metric=_composite(keys, fitted, "fitted" if config is None else name_for(config)),
+        metric=_composite(keys, fitted, "fitted" if save is None else name_for(save)),
         raters=[_rater(name, scores, column, keys, method) for name, column in people.items()],
         signatures=result.signatures,
         notes=notes,
         problems=result.problems,
     )
-    return found if config is None else replace(found, config=_save(found, config))
+    return found if save is None else replace(found, config=_save(found, save))
 
 
 def _check_request(ridge: float, folds: int) -> None:
@@ -215,7 +200,7 @@ def _check_data(
 ) -> None:
     """Refuse what no weights can be learned from, in one line."""
     if not keys:
-        raise TurnwiseError("no metric judges single turns; ask for others with --metrics")
+        raise TurnwiseError("no metric judges single turns; ask for others with `metrics`")
     if not len(overall):
         lost = f"each of the {missing} rated rows lacks a score of some metric" if missing else "no row has a rating"
         raise TurnwiseError(f"there is nothing to fit to {target}: {lost}; see the notes of 'turnwise score'")
@@ -228,7 +213,7 @@ def _check_data(
         raise TurnwiseError(f"every item has the same rating of {target}; there is nothing to learn from it")
     for key, column in zip(keys, scores.T, strict=True):
         if column.min() == column.max():
-            raise TurnwiseError(f"{key} has the same score for every rated item; leave it out with --metrics")
+            raise TurnwiseError(f"{key} has the same score for every rated item; leave it out with `metrics`")
 
 
 def _people(items: list[Item], metrics: int, notes: list[str]) -> dict[str, Floats]:
@@ -243,7 +228,7 @@ def _people(items: list[Item], metrics: int, notes: list[str]) -> dict[str, Floa
     few = [name for name in names if name not in enough]
     if not enough:
         raise TurnwiseError(
-            f"no rater rated {ITEMS_PER_METRIC * metrics} items, as {metrics} metrics need; leave out --per-rater"
+            f"no rater rated {ITEMS_PER_METRIC * metrics} items, as {metrics} metrics need; leave out `per_rater`"
         )
     if few:
         notes.append(f"left out, because they rated fewer than {ITEMS_PER_METRIC * metrics} items: {', '.join(few)}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
-from turnwise.analyses.evaluate import check_qualities, evaluate
+from turnwise.analyses.evaluate import check_qualities, evaluated
 from turnwise.analyses.points import Level, Points, intervals_of, points_of, system_means
 from turnwise.analyses.pooled import Pooled
 from turnwise.analyses.rivals import RivalRow, rivals
@@ -17,8 +16,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.io.read import names_apart
 from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import Asked
+from turnwise.options import Run, RunOptions
 from turnwise.stats.bootstrap import Interval, system_correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman
 
@@ -61,19 +60,11 @@ def metaevaluate(
     source: object,
     metrics: Asked = "default",
     *,
-    config: str | Path | CompositeMetric | None = None,
     qualities: Sequence[str] | None = None,
     exclude_systems: Sequence[str] = (),
     level: Level | Literal["all"] = "turn",
     against: str | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> MetaEvaluation:
     """Correlate metrics, and the one that `config` composes, with ratings.
 
@@ -81,30 +72,19 @@ def metaevaluate(
     one of the metrics: is any other better or worse than that one, turn by turn, beyond chance?
     """
     if against is not None and level not in ("turn", "all"):
-        raise TurnwiseError("--against compares metrics over single turns; use it with --level turn")
+        raise TurnwiseError("`against` compares metrics over single turns; use it with `level=turn`")
     levels: tuple[Level, ...] = get_args(Level) if level == "all" else (level,)
-    result = evaluate(
-        source,
-        metrics,
-        config=config,
-        corpus=corpus,
-        mapping=mapping,
-        strict=strict,
-        seed=seed,
-        models=models,
-        device=device,
-        cache=cache,
-        intervals=False,
-        progress=progress,
-    )
+    run = Run.of(**options)
+    result = evaluated(source, metrics, run, intervals=False)
     excluded = set(exclude_systems)
     notes = list(result.notes)
+    corpus = run.reading.corpus
     if corpus is not None and (known := set(corpus_exclusions(corpus)) - excluded):
         notes.append(f"left out, as the {corpus} paper does: {', '.join(sorted(known))}")
         excluded |= known
     _check_names(result.judged, exclude_systems, qualities)
     if against is not None and against not in result.metrics:
-        raise TurnwiseError(f"--against: '{against}' is not among the metrics: {', '.join(result.metrics)}")
+        raise TurnwiseError(f"`against`: '{against}' is not among the metrics: {', '.join(result.metrics)}")
     rows: list[MetaRow] = []
     compared: list[RivalRow] = []
     for name, judged in _by_corpus(result.judged).items():
@@ -116,9 +96,9 @@ def metaevaluate(
         for wanted in levels:
             chosen = [quality for quality in found if qualities is None or quality in qualities]
             points = _points(pooled, kept, chosen, wanted)
-            rows += _correlated(name, pooled, points, wanted, seed)
+            rows += _correlated(name, pooled, points, wanted, run.seed)
             if against is not None and wanted == "turn":
-                compared += rivals(name, points, against, seed)
+                compared += rivals(name, points, against, run.seed)
     _check_found(rows, result.judged, levels, result.metrics)
     if "system" not in levels and (whole := _not_of_turns(result.metrics)):
         notes.append(f"left out: {whole}")
@@ -198,7 +178,7 @@ def _not_of_turns(metrics: Mapping[str, Metric]) -> str:
     for level, judged in (("group", "groups of replies"), ("system", "whole systems")):
         if keys := [key for key, metric in metrics.items() if metric.level == level]:
             found.append(f"{', '.join(keys)}: of {judged}")
-    return f"{'; '.join(found)}, not of single turns; use --level system" if found else ""
+    return f"{'; '.join(found)}, not of single turns; use `level=system`" if found else ""
 
 
 def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequence[str] | None) -> None:
@@ -220,9 +200,9 @@ def _check_found(
     if not rated:
         raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
     if levels == ("turn",) and all(example.rated == "dialogue" for example in rated):
-        raise TurnwiseError("the ratings are those of whole dialogues; use --level dialogue or --level system")
+        raise TurnwiseError("the ratings are those of whole dialogues; use `level=dialogue` or `level=system`")
     if levels == ("dialogue",) and all(example.dialogue_id is None for example in rated):
-        raise TurnwiseError("no rated row has a dialogue_id; use --level turn or add the field")
+        raise TurnwiseError("no rated row has a dialogue_id; use `level=turn` or add the field")
     if "system" not in levels and (whole := _not_of_turns(metrics)):
         raise TurnwiseError(whole)
     raise TurnwiseError("no row has both a rating and a score; see the notes of 'turnwise score'")

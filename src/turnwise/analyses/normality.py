@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.analyses.evaluate import Problems, rows_of
+from turnwise.analyses.evaluate import Problems
 from turnwise.analyses.table import Rows
-from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.distributions import Distance
 from turnwise.metrics.registry import load_metric
 from turnwise.models.requests import Request
+from turnwise.options import Run, RunOptions
 from turnwise.stats.frechet import FEWEST, shapiro_wilk
 
 REFERENCES = "references"
@@ -46,22 +46,17 @@ class NormalityReport(Rows[NormalityRow]):
 def normality(
     source: object,
     metric: str = "fbd",
-    *,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
+    **options: Unpack[RunOptions],
 ) -> NormalityReport:
     """Test every dimension of the vectors of references and of each system's responses for normality."""
+    run = Run.of(**options)
     distance = load_metric(metric)
     if not isinstance(distance, Distance):
         raise TurnwiseError(f"{metric} compares no distributions; test the vectors of fbd or prd")
-    problems = Problems(strict=strict)
+    problems = Problems(strict=run.reading.strict)
     real: dict[str, Counter[Request]] = {}
     said: dict[str, Counter[Request]] = {}
-    for row in rows_of(source, corpus=corpus, mapping=mapping):
+    for row in run.reading.rows(source):
         problems.see_row(row)
         if row.example is None or distance.unmet_need(row.example) is not None:
             continue
@@ -72,7 +67,7 @@ def normality(
     sets = {REFERENCES: reduce(or_, real.values(), Counter[Request]()), **said}
     if not sets[REFERENCES]:
         raise TurnwiseError(f"no row has both a context and references; there is nothing to test{problems.first()}")
-    with Session(models, device, cache) as session:
+    with run.backend.session() as session:
         answers = session.answer({request: None for requests in sets.values() for request in requests})
     small = [name for name, requests in sets.items() if len(requests) < FEWEST]
     notes = [f"left out, for fewer than {FEWEST} different vectors: {', '.join(small)}"] if small else []

@@ -32,7 +32,7 @@ class Shard:
         index, slash, count = text.partition("/")
         if slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
             return cls(int(index), int(count))
-        raise TurnwiseError(f"--shard: '{text}' is not I/N with I from 1 to N; write for example 2/8")
+        raise TurnwiseError(f"`shard`: '{text}' is not I/N with I from 1 to N; write for example 2/8")
 
     def has(self, row: Row, number: int) -> bool:
         """Whether a row belongs to this shard."""

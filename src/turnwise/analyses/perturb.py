@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from turnwise.analyses.evaluate import Problems, check_seed, name_of, offered_by, refuse_waiting, rows_of
+from turnwise.analyses.evaluate import Problems, offered_by, refuse_waiting
 from turnwise.analyses.table import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import judge_rows
-from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import Asked, expand
+from turnwise.options import Run, RunOptions, name_of
 from turnwise.text.corrupt import TRANSFORMS, Transform, perturbed
 
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -69,47 +68,38 @@ def perturb(
     ratios: Sequence[float] = RATIOS,
     seeds: int = SEEDS,
     sample: int = SAMPLE,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Perturbation:
     """Metrics of people's answers with a growing share of them spoilt, held against the answers as they were.
 
     An answer is a row's first reference, or its response where it has none; each counts once, and of many a seeded
     sample is taken. A metric of quality should get worse with every step.
     """
-    check_seed(seed)
+    run = Run.of(**options)
     wanted = _checked(transforms, ratios, seeds, sample)
-    problems = Problems(strict=strict)
-    answers = _answers(rows_of(source, corpus=corpus, mapping=mapping), problems)
+    problems = Problems(strict=run.reading.strict)
+    answers = _answers(run.reading.rows(source), problems)
     if len(answers) < 2:
         few = f"{len(answers)} answers are too few to be perturbed; give more"
         raise TurnwiseError(f"{name_of(source)}: {few}{problems.first()}")
     notes = []
     if len(answers) > sample:
-        notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with --sample")
-        answers = Random(seed).sample(answers, sample)
-    with Session(models, device, cache) as session:
+        notes.append(f"a sample of {sample:,} of {len(answers):,} answers; take more with `sample`")
+        answers = Random(run.seed).sample(answers, sample)
+    with run.backend.session() as session:
         chosen = expand(metrics, offered_by(example for _, example in answers), session.roles)
-        refuse_waiting(chosen, "perturb", "leave it out with --metrics")
+        refuse_waiting(chosen, "perturb", "leave it out with `metrics`")
 
         def values_at(transform: Transform, ratio: float, number: int) -> list[float | None]:
-            said = perturbed([example.response for _, example in answers], transform, ratio, seed + number)
+            said = perturbed([example.response for _, example in answers], transform, ratio, run.seed + number)
             rows = [
                 replace(row, example=replace(example, response=text))
                 for (row, example), text in zip(answers, said, strict=True)
             ]
             summary = Summary(chosen)
-            for item in judge_rows(rows, chosen, session.answer):
+            for item in run.ticking(judge_rows(rows, chosen, session.answer)):
                 problems.see_scores(item)
                 summary.add(item)
-                if progress is not None:
-                    next(progress)
             return [summary.point(SYSTEM, key) for key in chosen]
 
         # Nothing is spoilt at 0, however it would have been.
@@ -117,9 +107,7 @@ def perturb(
         rows: list[PerturbRow] = []
         for transform in wanted:
             for ratio in sorted(set(ratios)):
-                drawn = (
-                    [values_at(transform, ratio, number) for number in range(seeds)] if ratio else [untouched] * seeds
-                )
+                drawn = [values_at(transform, ratio, number) if ratio else untouched for number in range(seeds)]
                 rows += [
                     _summed(key, transform, ratio, [values[place] for values in drawn], len(answers))
                     for place, key in enumerate(chosen)

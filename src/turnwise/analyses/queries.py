@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
 from turnwise.dialogue import Example
 from turnwise.engine.score import context_key
 from turnwise.io.write import example_to_dict
+from turnwise.options import Run
 from turnwise.text.augment.substitute import Sense, Style, paraphrases
 
 Method = Literal["ws", "ctg", "baseline"]
@@ -81,10 +81,7 @@ class Asking:
     variants: int = PER_QUERY
     sense: Sense = "first"
     style: Style = "repaired"
-    seed: int = 0
-    models: str | Path | None = None
-    device: str = "auto"
-    cache: str | Path | None = None
+    run: Run = field(default_factory=Run)
     shortfalls: Counter[str] = field(default_factory=Counter)
 
     def queries(self, examples: Iterable[Example]) -> Iterator[Query]:
@@ -114,18 +111,17 @@ class Asking:
             def rank(texts: Sequence[str]) -> list[float]:
                 return self._likelihoods(history, texts)
 
-            said = paraphrases(query, self.variants, sense=self.sense, style=self.style, seed=self.seed, rank=rank)
+            said = paraphrases(query, self.variants, sense=self.sense, style=self.style, seed=self.run.seed, rank=rank)
             return [Way(paraphrase.text, f"ws {paraphrase.kind}") for paraphrase in said]
 
         return substitute
 
     def _likelihoods(self, history: Sequence[str], texts: Sequence[str]) -> list[float]:
-        from turnwise.engine.session import Session
         from turnwise.models import quality
         from turnwise.models.requests import TokenScores
 
         requests = [quality.coherence(history[-1], text) if history else quality.fluency(text) for text in texts]
-        with Session(self.models, self.device, self.cache) as session:
+        with self.run.backend.session() as session:
             answers = session.answer(requests)
         found = [answers[request] for request in requests]
         return [quality.total(answer) if isinstance(answer, TokenScores) else 0.0 for answer in found]
@@ -134,7 +130,7 @@ class Asking:
         from turnwise.bots.language_model import prompt_text
         from turnwise.bots.open import BotOptions, open_writer
 
-        writer = open_writer(BotOptions(models=self.models, device=self.device))
+        writer = open_writer(BotOptions(models=self.run.backend.models, device=self.run.backend.device))
 
         def write(example: Example) -> list[Way]:
             history = example.context[:-1]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from turnwise.analyses.ballots import Ballot, make_ballots, write_ballots
-from turnwise.analyses.config import load_config
-from turnwise.analyses.evaluate import check_targets, evaluate
+from turnwise.analyses.evaluate import check_targets, evaluated
 from turnwise.dialogue import Example
 from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import load_metric
+from turnwise.options import Run, RunOptions, renamed
 from turnwise.problems import Problem
 
 
@@ -117,44 +117,27 @@ def select(
     metric: str,
     *,
     against: str | None = None,
-    out: str | Path | None = None,
+    save: str | Path | None = None,
     ballots: str | Path | None = None,
     key: str | Path | None = None,
-    config: str | Path | None = None,
-    corpus: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    strict: bool = False,
-    seed: int = 0,
-    models: str | Path | None = None,
-    device: str = "auto",
-    cache: str | Path | None = None,
-    progress: Iterator[None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Selection:
     """Pick the best response to every context by a metric; of equal ones the first is taken.
 
     With `against` a second metric picks too, and where the two differ people can decide: `ballots` is a table for
     voters that does not say which pick is whose, `key` the file that does. Either metric may be the name of `config`.
+    `save` is a file for the picked rows, as JSON Lines.
     """
+    save = renamed(options, "out", "save", save)
     _check_request(metric, against, ballots, key)
-    composite = None if config is None else load_config(config)
+    run = Run.of(**options)
+    composite = run.config
     for name in (metric, *([against] if against else ())):
         _check_direction(name, composite if composite is not None and name == composite.name else load_metric(name))
-    outputs = [None if file is None else Path(file) for file in (out, ballots, key)]
+    outputs = [None if file is None else Path(file) for file in (save, ballots, key)]
     check_targets(source, files=outputs)
-    check_targets(config, files=outputs)
-    result = evaluate(
-        source,
-        [metric, *([against] if against else ())],
-        config=composite,
-        corpus=corpus,
-        mapping=mapping,
-        strict=strict,
-        seed=seed,
-        models=models,
-        device=device,
-        cache=cache,
-        progress=progress,
-    )
+    check_targets(options.get("config"), files=outputs)
+    result = evaluated(source, [metric, *([against] if against else ())], run, intervals=False)
     candidates, notes = _candidates(result.judged)
     notes = [*result.notes, *notes]
     best = _choose(metric, result.metrics[metric], candidates, notes)
@@ -166,20 +149,20 @@ def select(
             for context, pick in best.picks.items()
             if context in other.picks and pick.example.response != other.picks[context].example.response
         ]
-        selection = replace(selection, against=other, ballots=make_ballots(pairs, seed=seed))
+        selection = replace(selection, against=other, ballots=make_ballots(pairs, seed=run.seed))
         if ballots is not None and key is not None:
             files = write_ballots(selection.ballots, (metric, against), ballots, key)
             selection = replace(selection, files=files)
-    return selection if out is None else replace(selection, out=selection.save(out))
+    return selection if save is None else replace(selection, out=selection.save(save))
 
 
 def _check_request(metric: str, against: str | None, ballots: object, key: object) -> None:
     if against is None and (ballots or key):
-        raise TurnwiseError("ballots are between two metrics; name the second with --against")
+        raise TurnwiseError("ballots are between two metrics; name the second with `against`")
     if against == metric:
         raise TurnwiseError(f"{metric} cannot be set against itself; name another metric")
     if bool(ballots) != bool(key):
-        raise TurnwiseError("ballots need a key that says which pick is whose; give both --ballots and --key")
+        raise TurnwiseError("ballots need a key that says which pick is whose; give both `ballots` and `key`")
 
 
 def _check_direction(name: str, metric: Metric) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.analyses.config import composite_of, config_of
-from turnwise.analyses.evaluate import check_seed
 from turnwise.analyses.part import Part, Shard, check_usable
 from turnwise.analyses.result import Result
 from turnwise.engine.aggregate import Summary
@@ -18,6 +17,7 @@ from turnwise.io.unique import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature
+from turnwise.options import Run
 
 PART = "part"
 
@@ -85,17 +85,17 @@ class Spools(Spool):
 
 def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = None) -> Result:
     """The result of a whole run from the folders of all its shards: exactly what one run would have given."""
-    check_seed(seed)
+    run = Run.of(seed=seed)
     whole = merged([part_folder(folder) for folder in folders], most=most)
     check_usable(", ".join(map(str, folders)), whole)
-    return whole.result(seed=seed)
+    return whole.result(seed=run.seed)
 
 
 def merged(folders: Sequence[Path], *, most: int | None = None) -> Part:
     """All parts of a run as one."""
     parts = sorted(map(Saved, folders), key=_index)
     if not parts:
-        raise TurnwiseError("nothing to merge; give the folders that 'turnwise score --shard I/N --out' wrote")
+        raise TurnwiseError("nothing to merge; give the folders that `turnwise score --shard I/N --out DIR` wrote")
     check_complete(parts)
     whole = load_part(parts[0], most=most)
     whole.merge(load_part(saved, most=most) for saved in parts[1:])

@@ -29,9 +29,9 @@ class CommandBot:
         try:
             self._arguments = shlex.split(command)
         except ValueError as problem:
-            raise TurnwiseError(f"--bot command: '{command}' cannot be split into words ({problem})") from None
+            raise TurnwiseError(f"`bot=command`: '{command}' cannot be split into words ({problem})") from None
         if not self._arguments:
-            raise TurnwiseError("--bot command: there is no command; write --bot 'command:./my_bot --option'")
+            raise TurnwiseError("`bot=command`: there is no command; write for example `bot=command:./my_bot --option`")
         # The program alone does not tell `python v1.py` from `python v2.py`.
         self.name = " ".join(" ".join((PurePath(self._arguments[0]).name, *self._arguments[1:])).split())
         self._timeout = timeout
@@ -89,7 +89,7 @@ class CommandBot:
                 self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
             )
         except OSError as problem:
-            raise TurnwiseError(f"--bot command: {self._arguments[0]} cannot be run ({problem.strerror})") from None
+            raise TurnwiseError(f"`bot=command`: {self._arguments[0]} cannot be run ({problem.strerror})") from None
         self._lines = queue.Queue()
         threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()
         self._process = process

@@ -35,13 +35,13 @@ class HttpBot:
     def __init__(self, address: str, model: str, timeout: float, key_variable: str = KEY_VARIABLE) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise TurnwiseError(f"--bot {address}: write an address such as https://example.org/v1")
+            raise TurnwiseError(f"`bot={address}`: write an address such as https://example.org/v1")
         if parts.username or parts.password:
-            raise TurnwiseError(f"--bot: no passwords in addresses; put the key into the variable {key_variable}")
+            raise TurnwiseError(f"`bot`: no passwords in addresses; put the key into the variable {key_variable}")
         key = os.environ.get(key_variable, "")
         if key and parts.scheme == "http" and parts.hostname not in HERE:
             raise TurnwiseError(
-                f"--bot {address}: the key in {key_variable} would be readable on the way; use https, or unset it"
+                f"`bot={address}`: the key in {key_variable} would be readable on the way; use https, or unset it"
             )
         self.name = model
         self._address = address.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
@@ -73,7 +73,7 @@ class HttpBot:
         said = " ".join(body.decode("utf-8", "replace").split())[:160]
         line = f"answered with status {problem.code}" + (f" ({said})" if said else "")
         if problem.code not in PASSING:
-            return TurnwiseError(f"--bot: {self._address} {line}; check the address, the model's name and the key")
+            return TurnwiseError(f"`bot`: {self._address} {line}; check the address, the model's name and the key")
         wait = problem.headers.get("Retry-After", "")
         return BotError(f"{line}, at {self._address}", float(wait) if wait.isdigit() else None)
 

@@ -1,4 +1,4 @@
-"""What `--bot` means: a command, a Python function, an address, or one of the bots that come along."""
+"""What `bot` means: a command, a Python function, an address, or one of the bots that come along."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable
         from turnwise.bots.http import HttpBot
 
         if options.model is None:
-            raise TurnwiseError(f"--bot {name}: say which model to ask for with --bot-model NAME")
+            raise TurnwiseError(f"`bot={name}`: say which model to ask for with `bot_model=NAME`")
         return HttpBot(name, options.model, options.timeout, options.key_variable)
     kind, colon, rest = name.partition(":")
     if colon and kind == "command":
@@ -86,19 +86,19 @@ def mark_of(name: object, options: BotOptions) -> str | None:
 def _built_in(name: str, own: Iterable[Example], options: BotOptions) -> Bot:
     kind, bracket, rest = name.partition("[")
     if kind not in BUILT_IN or (bracket and not rest.endswith("]")):
-        raise TurnwiseError(f"--bot {name}: not known; write {FORMS}")
+        raise TurnwiseError(f"`bot={name}`: not known; write {FORMS}")
     given: dict[str, str] = {}
     for item in split_list(rest.removesuffix("]")):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals:
-            raise TurnwiseError(f"--bot {name}: option '{item}' has no value; write {item}=VALUE")
+            raise TurnwiseError(f"`bot={name}`: option '{item}' has no value; write {item}=VALUE")
         if key not in BUILT_IN[kind]:
-            raise TurnwiseError(f"--bot {kind} has no option '{key}'; its options: {', '.join(BUILT_IN[kind])}")
+            raise TurnwiseError(f"`bot={kind}` has no option '{key}'; its options: {', '.join(BUILT_IN[kind])}")
         given[key] = value
     try:
         return _language_model(given, options) if kind == "lm" else _retrieval(kind, given, own, options)
     except ValueError as problem:
-        raise TurnwiseError(f"--bot {name}: {problem}") from None
+        raise TurnwiseError(f"`bot={name}`: {problem}") from None
 
 
 def _retrieval(kind: str, given: Mapping[str, str], own: Iterable[Example], options: BotOptions) -> Bot:
@@ -137,7 +137,7 @@ def open_writer(options: BotOptions) -> Writer:
 
     model = load_models(options.models, options.device).model("causal-lm")
     if not isinstance(model, CausalModel):
-        raise TurnwiseError("the model for 'causal-lm' is not a causal language model; give another with --models")
+        raise TurnwiseError("the model for 'causal-lm' is not a causal language model; give another with `models`")
     return Writer(model)
 
 

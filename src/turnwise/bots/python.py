@@ -51,7 +51,7 @@ def load_function(where: str) -> Function:
     """The function that `module:function` names; modules are also looked for in the working folder."""
     module, colon, name = where.partition(":")
     if not (module and colon and name):
-        raise TurnwiseError(f"--bot python:{where}: write python:MODULE:FUNCTION")
+        raise TurnwiseError(f"`bot=python:{where}`: write python:MODULE:FUNCTION")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -59,8 +59,8 @@ def load_function(where: str) -> Function:
         found = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as problem:
         # A module is somebody's own program, and may fail in any way.
-        raise TurnwiseError(f"--bot python:{where}: cannot be loaded ({type(problem).__name__}: {problem})") from None
+        raise TurnwiseError(f"`bot=python:{where}`: cannot be loaded ({type(problem).__name__}: {problem})") from None
     if not callable(found):
-        raise TurnwiseError(f"--bot python:{where}: {name} is a {type(found).__name__}, not a function")
+        raise TurnwiseError(f"`bot=python:{where}`: {name} is a {type(found).__name__}, not a function")
     function: Function = found
     return function

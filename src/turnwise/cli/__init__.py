@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import suppress
+from typing import Any
 
 from turnwise.cli.streams import end_quietly, for_people
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, TurnwiseWarning
 
 # What shells report of a command whose reader has gone (`| head`).
 READER_GONE = 141
+SHOW_WARNING = warnings.showwarning
 
 
 def main() -> None:
     """Entry point of the `turnwise` command; exit statuses are part of the interface."""
     for_people()
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     status = _status()
     try:
         if sys.stdout is not None:
@@ -32,7 +36,9 @@ def _status() -> int:
 
         return run()
     except TurnwiseError as problem:
-        _tell(str(problem))
+        from turnwise.cli.options import in_flags
+
+        _tell(in_flags(str(problem)))
         return 2
     except KeyboardInterrupt as problem:
         # A session notes what it has kept.
@@ -48,6 +54,15 @@ def _status() -> int:
         return 2
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    if issubclass(category, TurnwiseWarning):
+        from turnwise.cli.options import in_flags
+
+        _tell(in_flags(str(message)), "note")
+    else:
+        SHOW_WARNING(message, category, *place)
+
+
 def _unwritten(problem: OSError) -> int:
     if isinstance(problem, BrokenPipeError):
         return READER_GONE
@@ -56,6 +71,6 @@ def _unwritten(problem: OSError) -> int:
     return 2
 
 
-def _tell(line: str) -> None:
+def _tell(line: str, who: str = "turnwise") -> None:
     with suppress(OSError):
-        sys.stderr.write(f"turnwise: {line}\n")
+        sys.stderr.write(f"{who}: {line}\n")

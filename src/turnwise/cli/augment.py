@@ -8,20 +8,10 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.options import (
-    Cached,
-    Corpus,
-    Device,
-    Devices,
-    Files,
-    Format,
-    Map,
-    Models,
-    Printed,
-    Strict,
-    parse_map,
-)
+from turnwise.cli.options import Files, Format, Printed, with_run_options
+from turnwise.cli.scoring import write_report
 from turnwise.errors import TurnwiseError
+from turnwise.options import RunOptions
 from turnwise.wording import counted
 
 
@@ -62,15 +52,17 @@ BOT_HELP = (
 )
 
 
+@with_run_options("corpus", "map", "strict", "seed", "models", "device", "cache", seed="Seed of everything drawn.")
 def augment(
     files: Files,
     method: Annotated[
         Methods,
         typer.Option(help="WordNet synonyms, beams of a language model, or groups of unrelated queries."),
     ] = Methods.ws,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the rows as JSON Lines; a bot's answers are kept here.")
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the rows as JSON Lines; a bot's answers are kept here.")
     ] = None,
+    out: Annotated[Path | None, typer.Option(hidden=True)] = None,
     purpose: Annotated[
         Purposes | None,
         typer.Option(help="Queries in other words, or asked again after their answer; with a bot, both."),
@@ -99,65 +91,49 @@ def augment(
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report of the answers.")] = None,
     format: Printed = Format.table,
-    corpus: Corpus = None,
-    map: Map = None,
-    strict: Strict = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything that is drawn.")] = 0,
-    models: Models = None,
-    device: Device = Devices.auto,
-    cache: Cached = None,
+    *,
+    options: RunOptions,
 ) -> None:
     """Ask every query in other words. Write a file for a system to answer, or ask it and score its answers."""
+    from turnwise.analyses.augment import BotRunOptions
     from turnwise.analyses.augment import augment as run
-    from turnwise.analyses.evaluate import check_targets
+    from turnwise.analyses.targets import check_targets
     from turnwise.cli import show
     from turnwise.metrics.registry import split_list
 
-    if bot is None and (report is not None or metrics is not None):
-        raise TurnwiseError("--report and --metrics are for answers; add --bot, or score the answered file")
-    check_targets(files, files=[out], report=report)
+    save = show.renamed("--out", out, "--save", save)
+    if bot is None and report is not None:
+        raise TurnwiseError("--report is for answers; add --bot, or score the answered file")
+    check_targets(files, files=[save], report=report)
+    asked = BotRunOptions(**options, bot_model=bot_model, bot_key=bot_key, timeout=timeout, retries=retries)
     try:
-        with show.progress("asking") as tick:
+        with show.progress("asking", asked):
             made = run(
                 files,
-                method.value,
+                None if metrics is None else split_list(metrics),
+                method=method.value,
                 purpose=None if purpose is None else purpose.value,
                 variants=variants,
                 sense=sense.value,
                 style=style.value,
                 bot=bot,
-                out=out,
                 system=system,
-                bot_model=bot_model,
-                bot_key=bot_key,
-                timeout=timeout,
-                retries=retries,
-                metrics=None if metrics is None else split_list(metrics),
+                save=save,
                 limit=limit,
-                corpus=corpus,
-                mapping=parse_map(map),
-                strict=strict,
-                seed=seed,
-                models=models,
-                device=device.value,
-                cache=cache,
-                progress=tick,
+                **asked,
             )
     except KeyboardInterrupt:
         if bot is not None:
-            show.note(f"interrupted; the answers so far are in {out}, and the same command goes on from there")
+            show.note(f"interrupted; the answers so far are in {save}, and the same command goes on from there")
         raise
-    show.problems(made.problems)
-    show.notes(made.notes)
-    if out is not None:
-        show.note(f"{counted(len(made.rows), 'row')} written to {out}")
+    show.remarks(made)
+    if save is not None:
+        show.note(f"{counted(len(made.rows), 'row')} written to {save}")
     if made.result is None:
-        if bot is None and out is None:
+        if bot is None and save is None:
             show.json_lines(made.lines())
         return
     show.problems(made.result.problems)
     if report is not None:
-        with show.working("making the report"):
-            made.result.report(report)
-        show.note(f"report: {report}")
-    show.scores(made.result, format.value)
+        write_report(made.result, report)
+    show.scores(made.result, format)

@@ -1,4 +1,4 @@
-"""The commands `data list` and `data get`: what corpora are public, and fetching them."""
+"""The commands of `data`: list and fetch public corpora, and clean dialogues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import typer
 
 from turnwise.cli.options import Format, Printed
 
+data = typer.Typer(no_args_is_help=True, help="Look after training and evaluation data.")
 
+
+@data.command("list")
 def list_corpora(format: Printed = Format.table) -> None:
     """List the public corpora. Address, licence, size and checksum as far as they are known for certain."""
     from turnwise.cli import show
@@ -19,7 +22,7 @@ def list_corpora(format: Printed = Format.table) -> None:
     corpora = list(public_corpora().values())
     files = [record for corpus in corpora for record in corpus.file_records()]
     whole = {"corpora": [corpus.to_dict() for corpus in corpora]}
-    if show.machine_readable(files, format.value, whole=whole):
+    if show.machine_readable(files, format, whole=whole):
         return
     for corpus in corpora:
         show.text(f"{corpus.name}: {corpus.what}\n  licence: {corpus.licence}\n  page: {corpus.page or 'none'}\n")
@@ -28,6 +31,7 @@ def list_corpora(format: Printed = Format.table) -> None:
             show.text(f"  {file.url}\n    to {file.to}; size {size}; sha256 {file.sha256 or UNKNOWN}\n")
 
 
+@data.command()
 def get(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME", help="Corpora as 'turnwise data list' has them, or all.")
@@ -79,3 +83,19 @@ def _progress(name: str) -> Callable[[int, int | None], None] | None:
         show.err.print(f"{name}: {done / 1e6:.1f}{share} MB", end="\r", soft_wrap=True)
 
     return tell
+
+
+@data.command("decontaminate")
+def decontaminate_files(
+    files: Annotated[list[Path], typer.Argument(help="Files of dialogues to clean: .jsonl or .jsonl.xz.")],
+    evaluation: Annotated[list[Path], typer.Option(help="Rated or test files that must not be trained on.")],
+    out: Annotated[Path, typer.Option(help="Folder for the cleaned files.")],
+) -> None:
+    """Remove dialogues that share a whole utterance of six or more words with evaluation files, and say which."""
+    from turnwise.cli import show
+    from turnwise.train.dialogues import clean_files
+
+    for file, report in clean_files(files, evaluation, out):
+        show.note(f"{file.name}: {report.summary()}")
+        for removal in report.removed:
+            show.text(f"{removal.dialogue_id}\t{removal.utterance}\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from turnwise.cli import show
+from turnwise.cli.options import Format
 
 if TYPE_CHECKING:
     from turnwise.models.verify import Checked
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 WIDE = 110
 
 
-def metric_list(form: str, models: str | None = None) -> None:
+def metric_list(form: Format, models: str | None = None) -> None:
     """Every registered metric with what it is and needs; with models, also whether they can answer it."""
     from turnwise.engine.session import Session
     from turnwise.metrics.registry import catalogue
@@ -50,7 +51,7 @@ def metric_list(form: str, models: str | None = None) -> None:
     )
 
 
-def model_list(form: str, models: str | None = None) -> None:
+def model_list(form: Format, models: str | None = None) -> None:
     """Every role of the models that were asked about, or of the bundled packs and the papers' own models."""
     from turnwise.models.pack import Pack, installed_packs, load_models
     from turnwise.models.sources import PAPER, PaperModels
@@ -80,7 +81,7 @@ def model_list(form: str, models: str | None = None) -> None:
     show.out.print(table)
 
 
-def pack_list(form: str) -> None:
+def pack_list(form: Format) -> None:
     """The bundled packs."""
     from turnwise.models.pack import Pack, installed_packs
 
@@ -98,7 +99,7 @@ def pack_list(form: str) -> None:
     show.out.print(table)
 
 
-def verified(checked: Sequence[Checked], form: str) -> None:
+def verified(checked: Sequence[Checked], form: Format) -> None:
     """Roles that were opened and answered."""
     rows = [asdict(role) for role in checked]
     if show.machine_readable(rows, form, whole={"roles": rows}):
@@ -111,7 +112,7 @@ def verified(checked: Sequence[Checked], form: str) -> None:
     show.out.print(table)
 
 
-def format_list(form: str) -> None:
+def format_list(form: Format) -> None:
     """Every file format that can be read."""
     from turnwise.io.reader import format_table
 

@@ -1,4 +1,4 @@
-"""The commands around models: `train`, `pack` and `data`."""
+"""The commands around models: `train` and `pack`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from turnwise.cli.options import Cached, Format, Printed
 from turnwise.errors import TurnwiseError
 
 pack = typer.Typer(no_args_is_help=True, help="List, verify, build, measure and describe packs of models.")
-data = typer.Typer(no_args_is_help=True, help="Look after training and evaluation data.")
 
 Where = Annotated[str | None, typer.Argument(help="A pack's name or folder; default: turnwise-mini.")]
 
@@ -77,7 +76,7 @@ def list_packs(format: Printed = Format.table) -> None:
     """List the packs that came with the package."""
     from turnwise.cli import listing
 
-    listing.pack_list(format.value)
+    listing.pack_list(format)
 
 
 @pack.command()
@@ -86,7 +85,7 @@ def verify(where: Where = None, format: Printed = Format.table) -> None:
     from turnwise.cli import listing
     from turnwise.models.verify import verify_pack
 
-    listing.verified(verify_pack(where), format.value)
+    listing.verified(verify_pack(where), format)
 
 
 @pack.command()
@@ -175,18 +174,3 @@ def measure(
     if save is not None:
         write_text(save, markdown(found))
         write_json(save.with_suffix(".json"), found, indent=1)
-
-
-def decontaminate_files(
-    files: Annotated[list[Path], typer.Argument(help="Files of dialogues to clean: .jsonl or .jsonl.xz.")],
-    evaluation: Annotated[list[Path], typer.Option(help="Rated or test files that must not be trained on.")],
-    out: Annotated[Path, typer.Option(help="Folder for the cleaned files.")],
-) -> None:
-    """Remove dialogues that share a whole utterance of six or more words with evaluation files, and say which."""
-    from turnwise.cli import show
-    from turnwise.train.dialogues import clean_files
-
-    for file, report in clean_files(files, evaluation, out):
-        show.note(f"{file.name}: {report.summary()}")
-        for removal in report.removed:
-            show.text(f"{removal.dialogue_id}\t{removal.utterance}\n")

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.options import Cached, Device, Devices, Format, Models, Printed, Seed
+from turnwise.cli.options import MODELS, Format, Printed, with_run_options
 from turnwise.errors import TurnwiseError
+from turnwise.options import Run, RunOptions
 
 DATA = "TURNWISE_DATA"
 
 
+@with_run_options("seed", *MODELS)
 def reproduce(
     paper: Annotated[
         str, typer.Argument(metavar="PAPER", help="usr, usl-h, maude, holistic, fbd, leaderboard, or all.")
@@ -31,22 +33,22 @@ def reproduce(
         typer.Option(metavar="DIR", help="Also copy Markdown and figures here, as docs/results has them."),
     ] = None,
     format: Printed = Format.table,
-    seed: Seed = 0,
-    models: Models = None,
-    device: Device = Devices.auto,
-    cache: Cached = None,
+    *,
+    options: RunOptions,
 ) -> None:
     """Compute every table and figure of a paper. Ours beside what was published."""
     from tempfile import TemporaryDirectory
 
-    from turnwise.analyses.evaluate import check_targets
+    from turnwise.analyses.targets import check_targets
     from turnwise.cli import show
     from turnwise.reproduce.pages import document, write_pages
     from turnwise.reproduce.pages import publish as copy_pages
     from turnwise.reproduce.run import check_numbers, papers
-    from turnwise.reproduce.run import reproduce as run
+    from turnwise.reproduce.run import reproduce as compute
     from turnwise.reproduce.workspace import Workspace
 
+    run = Run.of(**options)
+    backend = run.backend
     wanted = papers([paper])
     folder = _data_folder(data)
     check_targets(folder=out)
@@ -54,8 +56,8 @@ def reproduce(
     check_numbers(wanted, only)
     # Corpora that are made from others belong to their authors as these do, and stay out of what people pass on.
     with TemporaryDirectory(prefix="turnwise-") as work:
-        space = Workspace(folder, Path(work), models, device.value, cache, seed, limit)
-        found = run(wanted, space, out, only=only, tell=show.note)
+        space = Workspace(folder, Path(work), backend.models, backend.device, backend.cache, run.seed, limit)
+        found = compute(wanted, space, out, only=only, tell=show.note)
         write_pages(found, space, out)
     if format is Format.table:
         for one in found:

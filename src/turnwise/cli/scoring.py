@@ -1,136 +1,161 @@
-"""`turnwise score` and `turnwise merge`: a run or its parts, and every form in which the result leaves."""
+"""`score`, `merge` and `compare`: runs over systems, and every form in which a result leaves."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from turnwise.cli import show
+import typer
+
+from turnwise.cli.options import Files, Format, Metrics, Out, Printed, Report, with_run_options
 from turnwise.errors import TurnwiseError
+from turnwise.options import RunOptions
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
+    from turnwise.analyses.part import Part
     from turnwise.analyses.result import Result
 
 # Rows of a run that stay in memory, for charts and the report; of more, an even sample does.
 MOST_KEPT, FEWEST_KEPT = 20_000, 5_000
 
 
+class Engines(StrEnum):
+    """What does the work."""
+
+    local = "local"
+    ray = "ray"
+
+
+@with_run_options()
 def score(
-    files: Sequence[str],
-    metrics: str,
-    options: Mapping[str, Any],
+    files: Files,
+    metrics: Metrics = "default",
+    out: Out = None,
+    report: Report = None,
+    format: Printed = Format.table,
     *,
-    out: Path | None,
-    report: Path | None,
-    form: str,
-    seed: int,
-    shard: str | None,
-    engine: str = "local",
+    options: RunOptions,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Score one of N parts; 'turnwise merge' merges them.")
+    ] = None,
+    engine: Annotated[
+        Engines, typer.Option(help="Where the work is done: here, or on the Ray cluster that RAY_ADDRESS names.")
+    ] = Engines.local,
 ) -> None:
-    """Score files and show what was found."""
-    if engine == "ray":
-        _score_on_cluster(files, metrics, options, out=out, report=report, form=form, seed=seed, shard=shard)
+    """Score every response, dialogue and system of one or more files."""
+    if engine is Engines.ray:
+        if out is None:
+            raise TurnwiseError("--engine ray: workers leave what they find in a folder or address; add --out DIR")
+        if shard is not None:
+            raise TurnwiseError("--shard: the cluster shares the work out itself; leave --shard or --engine ray out")
+        _score_on_cluster(files, metrics, options, out, report, format)
         return
-    from turnwise.analyses.evaluate import check_targets, name_of, score_part
+    from turnwise.analyses.evaluate import score_part
     from turnwise.analyses.part import Shard, check_usable
     from turnwise.analyses.shards import PART, save_part
+    from turnwise.analyses.targets import check_targets
+    from turnwise.cli import show
+    from turnwise.options import Run, name_of
 
     mine = None if shard is None else Shard.parse(shard)
     if mine is not None and out is None:
         raise TurnwiseError("--shard: a part of a run is kept in a folder; add --out DIR")
     check_targets([*files, options.get("config")], folder=out, report=report)
-    with _room_for_turns(out, PART if mine else None, wanted=out is not None or form != "table") as room:
-        with show.progress("scoring") as tick:
-            part = score_part(
-                files,
-                metrics,
-                **options,
-                keep_when_interrupted=True,
-                progress=tick,
-                shard=mine,
-                most=max(FEWEST_KEPT, MOST_KEPT // (mine.count if mine else 1)),
-                spool=room,
-            )
+    with _folder_of_turns(out, PART if mine else None, wanted=out is not None or format is not Format.table) as folder:
+        with show.progress("scoring", options):
+            run = Run.of(**options)
+            most = max(FEWEST_KEPT, MOST_KEPT // (mine.count if mine else 1))
+            part = score_part(files, metrics, run, keep_when_interrupted=True, shard=mine, most=most, spool=folder)
         if mine is None:
             check_usable(name_of(files), part)
-        elif room is not None:
-            save_part(part, mine, room)
-        _deliver(part.result(seed=seed), out=out, report=report, form=form)
+        elif folder is not None:
+            save_part(part, mine, folder)
+        _deliver(part, out, report, format, run.seed)
     if mine is not None:
         show.note(f"shard {mine} is in {out}/; 'turnwise merge' puts all {mine.count} together")
 
 
 def _score_on_cluster(
-    files: Sequence[str],
-    metrics: str,
-    options: Mapping[str, Any],
-    *,
-    out: Path | None,
-    report: Path | None,
-    form: str,
-    seed: int,
-    shard: str | None,
+    files: Sequence[str], metrics: str, options: RunOptions, out: Path, report: Path | None, format: Format
 ) -> None:
     from turnwise.analyses.cluster import score_on_cluster
-    from turnwise.analyses.evaluate import check_targets
     from turnwise.analyses.part import check_usable
+    from turnwise.analyses.targets import check_targets
+    from turnwise.cli import show
     from turnwise.engine.state import STATE
     from turnwise.io.remote import as_url, is_url, store
     from turnwise.report.charts import FILES
 
-    if out is None:
-        raise TurnwiseError("--engine ray: workers leave what they find in a folder or address; add --out DIR")
-    if shard is not None:
-        raise TurnwiseError("--shard: the cluster shares the work out itself; leave --shard or --engine ray out")
     away = is_url(out)
     check_targets([*files, options.get("config")], folder=None if away else out, report=report)
     with TemporaryDirectory() as name:
         work = Path(name)
-        with show.progress("scoring partitions") as tick:
-            part = score_on_cluster(files, metrics, out, work=work / "parts", progress=tick, most=MOST_KEPT, **options)
+        with show.progress("scoring partitions", options):
+            part = score_on_cluster(files, metrics, out, work=work / "parts", most=MOST_KEPT, **options)
         check_usable(", ".join(files), part)
         place = work / "result" if away else out
-        _deliver(part.result(seed=seed), out=place, report=report, form=form)
+        _deliver(part, place, report, format, options["seed"])
         if away:
             store(place, as_url(out), STATE, replaced=[f"charts/{file}" for file in FILES])
             show.note(f"results are at {as_url(out)}")
 
 
-def merge(folders: Sequence[Path], *, out: Path | None, report: Path | None, form: str, seed: int) -> None:
-    """Put shards together and show what was found."""
-    from turnwise.analyses.evaluate import check_targets
-    from turnwise.analyses.shards import merge as run
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="The --out folders of all shards.", show_default=False)
+    ],
+    out: Out = None,
+    report: Report = None,
+    format: Printed = Format.table,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of every resampling.")] = 0,
+) -> None:
+    """Merge shards. The result is exactly that of one run."""
+    from turnwise.analyses.part import check_usable
+    from turnwise.analyses.shards import merged, part_folder
+    from turnwise.analyses.targets import check_targets
+    from turnwise.cli import show
 
     check_targets(folder=out, report=report)
     with show.working("merging"):
-        result = run(folders, seed=seed, most=MOST_KEPT)
-    _deliver(result, out=out, report=report, form=form)
+        part = merged([part_folder(folder) for folder in folders], most=MOST_KEPT)
+        check_usable(", ".join(map(str, folders)), part)
+    _deliver(part, out, report, format, seed)
 
 
-def _deliver(result: Result, *, out: Path | None, report: Path | None, form: str) -> None:
-    show.problems(result.problems)
-    show.notes(result.notes)
+def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, seed: int) -> None:
+    from turnwise.cli import show
+
+    result = part.result(seed=seed)
+    show.remarks(result)
     if out is not None:
         with show.working("saving the results"):
             result.save(out)
         show.note(f"results are in {out}/")
     if report is not None:
-        with show.working("making the report"):
-            result.report(report)
-        show.note(f"report: {report}")
-    show.scores(result, form)
+        write_report(result, report)
+    show.scores(result, format)
     if result.interrupted:
         show.note(f"interrupted after {counted(result.rows, 'row')}; everything above is of those")
         sys.exit(130)
 
 
+def write_report(result: Result, report: Path) -> None:
+    """Write the report, and say where it is."""
+    from turnwise.cli import show
+
+    with show.working("making the report"):
+        result.report(report)
+    show.note(f"report: {report}")
+
+
 @contextmanager
-def _room_for_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Iterator[Path | None]:
+def _folder_of_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Iterator[Path | None]:
     """A folder for scored turns: one that stays where a part is kept, else one that goes when they are delivered."""
     from turnwise.engine.spool import clear_spool
     from turnwise.engine.state import STATE
@@ -146,3 +171,49 @@ def _room_for_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Iter
             yield Path(folder_name)
     else:
         yield None
+
+
+@with_run_options()
+def compare(
+    files: Files,
+    metrics: Metrics = "default",
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="SYSTEM", help="Compare every other system with this one instead of every pair."),
+    ] = None,
+    fail_if_worse: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC@MARGIN",
+            help="Exit with 1 if a system is worse than the baseline by more than the margin. Repeatable.",
+        ),
+    ] = None,
+    format: Printed = Format.table,
+    *,
+    options: RunOptions,
+) -> None:
+    """Compare systems, with confidence intervals. Can fail CI."""
+    from turnwise.analyses.compare import compare as run
+    from turnwise.cli import show
+
+    with show.progress("comparing", options):
+        result = run(*files, metrics=metrics, baseline=baseline, fail_if_worse=fail_if_worse or (), **options)
+    failures, unchecked = list[str](), None
+    try:
+        failures = result.failures()
+    except TurnwiseError as problem:
+        # Said last, after all that shows what to mend.
+        unchecked = problem
+    try:
+        show.remarks(result)
+        show.comparison(result, format)
+        for line in failures:
+            show.note(f"gate failed: {line}")
+    except OSError:
+        # Whether or not anybody reads it, a gate that failed has failed.
+        if not failures:
+            raise
+    if unchecked is not None:
+        raise unchecked
+    if failures:
+        raise typer.Exit(1)

@@ -9,13 +9,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turnwise.cli.options import Format, in_flags
 from turnwise.cli.streams import for_machines
 from turnwise.wording import counted
 
@@ -26,9 +28,21 @@ if TYPE_CHECKING:
     from turnwise.analyses.evaluate import Result
     from turnwise.analyses.fit import Agrees, Fit
     from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow
+    from turnwise.analyses.normality import NormalityReport
+    from turnwise.analyses.perturb import Perturbation
     from turnwise.analyses.rivals import RivalRow
     from turnwise.analyses.select import Selection
     from turnwise.engine.aggregate import SystemValue
+    from turnwise.options import RunOptions
+    from turnwise.problems import Problem
+
+
+class Remarked(Protocol):
+    """A result that says how it was made and what could not be used."""
+
+    notes: list[str]
+    problems: list[Problem]
+
 
 # A file with a million bad rows should still leave the terminal readable.
 MOST_PROBLEMS = 20
@@ -46,14 +60,14 @@ err = _Console(stderr=True, highlight=False)
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Iterator[None] | None]:
-    """Show a counter on stderr that is advanced with `next`; yield None if stderr is not a terminal.
+def progress(what: str, options: RunOptions) -> Iterator[None]:
+    """Show a counter of rows on stderr, as the `progress` of a run, if stderr is a terminal.
 
     Whatever metrics of other packages print meanwhile goes to stderr: stdout holds the result alone.
     """
     if not err.is_terminal:
         with redirect_stdout(sys.stderr):
-            yield None
+            yield
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -66,7 +80,8 @@ def progress(what: str) -> Iterator[Iterator[None] | None]:
                 bar.advance(task)
                 yield
 
-        yield ticks()
+        options["progress"] = ticks()
+        yield
 
 
 @contextmanager
@@ -87,22 +102,35 @@ def note(line: str) -> None:
 def notes(lines: Iterable[str]) -> None:
     """Remarks on how a result was made."""
     for line in lines:
-        note(f"note: {line}")
+        note(f"note: {in_flags(line)}")
+
+
+def remarks(result: Remarked) -> None:
+    """What could not be used, and how the result was made."""
+    problems(result.problems)
+    notes(result.notes)
+
+
+def renamed(old: str, given: Path | None, new: str, value: Path | None) -> Path | None:
+    """The value of an option, which may have been given by the name that it had until 0.1."""
+    if given is not None:
+        note(f"note: {old} is called {new} from 0.2 on")
+    return value if given is None else given
 
 
 def problems(found: Sequence[object]) -> None:
     """Print what could not be used, one line each."""
     for problem in found[:MOST_PROBLEMS]:
-        err.print(Text.assemble(("warning: ", "yellow"), str(problem)), soft_wrap=True)
+        err.print(Text.assemble(("warning: ", "yellow"), in_flags(str(problem))), soft_wrap=True)
     if len(found) > MOST_PROBLEMS:
         note(f"... and {len(found) - MOST_PROBLEMS:,} more; --format json has each row's error")
 
 
-def scores(result: Result, form: str) -> None:
+def scores(result: Result, form: Format) -> None:
     """The systems with their intervals; every turn in JSON and CSV."""
-    if form == "json":
+    if form is Format.json:
         result.write_json(for_machines(form))
-    elif form == "csv":
+    elif form is Format.csv:
         result.write_csv(for_machines(form))
     else:
         out.print(_systems_table(result))
@@ -151,7 +179,7 @@ def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterab
     return None
 
 
-def comparison(result: Comparison, form: str) -> None:
+def comparison(result: Comparison, form: Format) -> None:
     """Differences between systems, with verdicts."""
     whole = result.to_dict()
     if machine_readable(whole["rows"], form, whole=whole):
@@ -179,10 +207,10 @@ def comparison(result: Comparison, form: str) -> None:
             note(f"n of {system} and {baseline}: {matched.basis}")
 
 
-def meta(result: MetaEvaluation, form: str) -> None:
+def meta(result: MetaEvaluation, form: Format) -> None:
     """Correlations with human ratings."""
     if machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
-        if form == "csv" and result.rivals:
+        if form is Format.csv and result.rivals:
             note("CSV has the correlations alone; what --against asks for is in --format json")
         return
     groups: dict[tuple[str, str, str], list[MetaRow]] = {}
@@ -226,7 +254,7 @@ def _rivals(rows: Sequence[RivalRow]) -> None:
         out.print(table)
 
 
-def agreement(result: Agreement, form: str) -> None:
+def agreement(result: Agreement, form: Format) -> None:
     """Agreement between raters."""
     if machine_readable(result.to_dict()["rows"], form, whole=result.to_dict()):
         return
@@ -249,7 +277,7 @@ def agreement(result: Agreement, form: str) -> None:
         out.print(table)
 
 
-def fit(result: Fit, form: str) -> None:
+def fit(result: Fit, form: Format) -> None:
     """Weights, and the fit beside every metric alone, all on the same items."""
     whole = result.to_dict()
     if machine_readable(whole["weights"], form, whole=whole):
@@ -296,7 +324,7 @@ def _raters_table(result: Fit) -> Table:
     return table
 
 
-def selection(result: Selection, form: str) -> None:
+def selection(result: Selection, form: Format) -> None:
     """How often each system was picked."""
     whole = result.to_dict()
     if machine_readable(whole["picks"], form, whole=whole):
@@ -314,7 +342,7 @@ def selection(result: Selection, form: str) -> None:
         note(f"{first} and {second} pick different responses in {counted(len(result.ballots), 'context')}")
 
 
-def votes(result: Votes, form: str) -> None:
+def votes(result: Votes, form: Format) -> None:
     """Wins, losses and ties of one metric's picks against another's."""
     whole = result.to_dict()
     if machine_readable([whole], form, whole=whole):
@@ -328,9 +356,46 @@ def votes(result: Votes, form: str) -> None:
     note("the win rate leaves ties out; the interval is Wilson's, p that of the sign test")
 
 
+def perturbation(result: Perturbation, form: Format) -> None:
+    """Values of metrics by the share of corrupted answers."""
+    whole = result.to_dict()
+    if machine_readable(whole["rows"], form, whole=whole):
+        return
+    ratios = list(dict.fromkeys(row.ratio for row in result.rows))
+    first = result.rows[0]
+    title = f"Value by share of perturbed answers, n = {first.n}, {counted(first.seeds, 'seed')}"
+    table = table_of(title, ("metric", "transform"), [f"{ratio:g}" for ratio in ratios])
+    table.add_column("trend", no_wrap=True)
+    for trend in sorted(result.trends, key=lambda trend: trend.metric):
+        values = {
+            row.ratio: row.value
+            for row in result.rows
+            if (row.metric, row.transform) == (trend.metric, trend.transform)
+        }
+        worse = trend.trend == ("falls" if trend.higher_is_better else "rises")
+        style = "" if trend.higher_is_better is None else "green" if worse else "red"
+        cells = (number(values[ratio]) for ratio in ratios)
+        table.add_row(Text(trend.metric), Text(trend.transform), *cells, Text(trend.trend, style=style))
+    out.print(table)
+
+
+def normality(result: NormalityReport, form: Format) -> None:
+    """How far vectors are from normal."""
+    whole = result.to_dict()
+    if machine_readable(whole["rows"], form, whole=whole):
+        return
+    columns = ("n", "dimensions", "W", "p", "not normal")
+    table = table_of("Shapiro-Wilk over the dimensions: mean ± standard deviation", ("vectors of",), columns)
+    for row in result.rows:
+        w, p = f"{row.w_mean:.3f} ± {row.w_deviation:.3f}", f"{row.p_mean:.3f} ± {row.p_deviation:.3f}"
+        table.add_row(Text(row.set), str(row.n), str(row.dimensions), w, p, f"{row.rejected:.0%}")
+    out.print(table)
+    note("not normal: the share of dimensions with p < .05")
+
+
 def json_lines(lines: Iterable[str]) -> None:
     """JSON Lines on stdout."""
-    for_machines("json").writelines(lines)
+    for_machines(Format.json).writelines(lines)
 
 
 def text(content: str) -> None:
@@ -347,21 +412,21 @@ def table_of(title: str, words: Iterable[str], numbers: Iterable[str] = ()) -> T
     return table
 
 
-def machine_readable(rows: Sequence[dict[str, Any]], form: str, *, whole: dict[str, Any]) -> bool:
+def machine_readable(rows: Sequence[dict[str, Any]], form: Format, *, whole: dict[str, Any]) -> bool:
     """Print as JSON or CSV if asked; says whether it did."""
-    if form == "json":
+    if form is Format.json:
         document(whole)
-    elif form == "csv":
+    elif form is Format.csv:
         columns = list(dict.fromkeys(name for row in rows for name in row))
         writer = csv.DictWriter(for_machines(form), fieldnames=columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return form in {"json", "csv"}
+    return form is not Format.table
 
 
 def document(content: dict[str, Any]) -> None:
     """One JSON document on stdout."""
-    for_machines("json").write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+    for_machines(Format.json).write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _value(value: SystemValue, apart: str) -> Text:

@@ -6,8 +6,8 @@ import json
 import os
 import sqlite3
 import struct
-import sys
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, TurnwiseWarning
 from turnwise.models.requests import Facts, decode_answer, encode_answer
 
 FILE = "answers.sqlite"
@@ -45,14 +45,14 @@ class Cache:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
             raise TurnwiseError(
-                f"--cache {folder}: cannot be created ({problem.strerror}); give a folder or 'off'"
+                f"`cache={folder}`: cannot be created ({problem.strerror}); give a folder or 'off'"
             ) from None
         try:
             self._database = self._open()
         except sqlite3.Error as problem:
             if not _is_damage(problem):
                 said = f"cannot be used ({problem}); give another folder or 'off'"
-                raise TurnwiseError(f"--cache {folder}: {said}") from None
+                raise TurnwiseError(f"`cache={folder}`: {said}") from None
             self._start_again()
 
     def _open(self) -> sqlite3.Connection:
@@ -103,7 +103,7 @@ class Cache:
                 yield
             except sqlite3.Error as problem:
                 if not _is_damage(problem):
-                    said = f"{problem}; give another folder with --cache, or 'off'"
+                    said = f"{problem}; give another folder with `cache`, or 'off'"
                     raise TurnwiseError(f"cache {self.path}: {said}") from None
                 self._start_again()
 
@@ -173,8 +173,9 @@ def open_cache(where: str | Path | None) -> Cache | None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         return Cache(Path(base) / "turnwise")
     except (TurnwiseError, RuntimeError) as problem:
-        reason = str(problem).removeprefix("--cache ").partition(";")[0]
-        sys.stderr.write(f"note: answers of models are not kept: {reason}; give a folder with --cache\n")
+        reason = str(problem).replace("`cache=", "").replace("`:", ":").partition(";")[0]
+        said = f"answers of models are not kept: {reason}; give a folder with `cache`"
+        warnings.warn(said, TurnwiseWarning, stacklevel=2)
         return None
 
 

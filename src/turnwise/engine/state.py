@@ -114,7 +114,7 @@ class Writer:
         name = _names().get(type(value))
         if name is None:
             found = type(value).__name__
-            raise TurnwiseError(f"statistics of the kind {found} cannot be kept in a file; score without --shard")
+            raise TurnwiseError(f"statistics of the kind {found} cannot be kept in a file; score without `shard`")
         return {"is": name, "of": {key: self.write(item) for key, item in _fields(value).items()}}
 
     def write_all(self, values: Sequence[Any]) -> Any:
@@ -215,7 +215,7 @@ class Saved:
             self.about: dict[str, Any] = content["about"]
             self._state = content["state"]
         except OSError as problem:
-            raise TurnwiseError(f"{folder}: no part of a run ({problem.strerror}); make it with --shard") from None
+            raise TurnwiseError(f"{folder}: no part of a run ({problem.strerror}); make it with `shard`") from None
         except (ValueError, KeyError, TypeError) as problem:
             raise self._damaged(problem) from None
 

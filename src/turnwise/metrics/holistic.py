@@ -286,7 +286,7 @@ class Consistency(TurnMetric):
 def _contradiction(answer: Mapping[str, float]) -> float:
     if CONTRADICTION not in answer:
         raise TurnwiseError(
-            f"the model for 'nli' has no label '{CONTRADICTION}', but {', '.join(answer)}; give another with --models"
+            f"the model for 'nli' has no label '{CONTRADICTION}', but {', '.join(answer)}; give another with `models`"
         )
     return answer[CONTRADICTION]
 

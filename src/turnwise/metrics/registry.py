@@ -233,7 +233,7 @@ def as_asked(metrics: Asked) -> list[str | Metric]:
     wanted = list(metrics) if isinstance(metrics, Iterable) else [metrics]
     for item in wanted:
         if not isinstance(item, str | Metric):
-            raise TurnwiseError(f"metrics: expected names or metrics, got {item!r}. Fix: give a string or a metric.")
+            raise TurnwiseError(f"`metrics`: expected names or metrics, got {item!r}. Fix: give a string or a metric.")
     return wanted
 
 
@@ -248,7 +248,7 @@ def expand(metrics: Asked, offered: frozenset[str], roles: frozenset[str] = froz
         if isinstance(request, Metric):
             key = plain_form(request) if request.name in METRICS else request.name
             if chosen.setdefault(key, request) != request:
-                raise TurnwiseError(f"metrics: two different metrics are called '{key}'. Fix: give one another name.")
+                raise TurnwiseError(f"`metrics`: two different metrics are called '{key}'. Fix: give one another name.")
         elif request in GROUPS:
             candidates = {name: load_metric(name) for name in answerable(members(request, offered, roles), roles)}
             met = {n: m for n, m in candidates.items() if m.needs <= offered and m.roles <= roles}
@@ -260,9 +260,9 @@ def expand(metrics: Asked, offered: frozenset[str], roles: frozenset[str] = froz
         missing = {role for name in groups for part in GROUPS[name]() for role in METRICS.get(part).cls.roles}
         if absent := sorted(missing - roles):
             raise TurnwiseError(
-                f"{', '.join(groups)} needs models that are not there: {', '.join(absent)}; give --models"
+                f"{', '.join(groups)} needs models that are not there: {', '.join(absent)}; give `models`"
             )
-        raise TurnwiseError("no metric to compute: ask for one with --metrics; see 'turnwise list metrics'")
+        raise TurnwiseError("no metric to compute: ask for one with `metrics`; see 'turnwise list metrics'")
     return chosen
 
 

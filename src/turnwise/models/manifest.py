@@ -66,7 +66,7 @@ class Manifest:
         """The entry of a role."""
         if role not in self.roles:
             has = f"it has: {', '.join(self.roles)}"
-            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; give --models that do ({has})")
+            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; give `models` that do ({has})")
         return self.roles[role]
 
     def fingerprint(self, role: str) -> str:

@@ -178,7 +178,7 @@ def load_pack(where: str | Path | None = None) -> Pack:
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
-    """What `--models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
+    """What `models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
     if where == "paper":
         from turnwise.models.sources import PaperModels
 

@@ -66,7 +66,7 @@ class Checkpoint:
         except (OSError, ValueError) as problem:
             reason = in_brief(problem)
             if UNREACHABLE in reason:
-                folder = "download it where there is a network, and give --models its folder"
+                folder = "download it where there is a network, and give `models` its folder"
                 text = f"model '{self.name}': no hub can be reached, and no copy is kept here; {folder}"
                 raise TurnwiseError(text) from None
             raise TurnwiseError(
@@ -107,7 +107,7 @@ def _device(asked: str) -> str:
 
     present = torch.cuda.is_available()
     if asked == "cuda" and not present:
-        raise TurnwiseError("--device cuda: torch sees no GPU here; use --device cpu or auto")
+        raise TurnwiseError("`device=cuda`: torch sees no GPU here; use `device=cpu` or auto")
     return "cuda" if present and asked != "cpu" else "cpu"
 
 
@@ -340,7 +340,7 @@ class PaperModels(ModelSource):
     def _source(self, role: str) -> Source:
         if role not in PAPER:
             has = f"it has: {', '.join(self.roles)}"
-            raise TurnwiseError(f"--models paper has no model for '{role}'; give other --models ({has})")
+            raise TurnwiseError(f"`models=paper` has no model for '{role}'; give other `models` ({has})")
         return PAPER[role]
 
     def model(self, role: str) -> Model:
@@ -348,8 +348,8 @@ class PaperModels(ModelSource):
         source = self._source(role)
         if not source.trained:
             raise TurnwiseError(
-                f"--models paper: '{role}' was {source.name} fine-tuned on dialogues, of which the hub has no copy; "
-                f"train one (see 'turnwise train --help'), and give --models its folder or a pack that is built with it"
+                f"`models=paper`: '{role}' was {source.name} fine-tuned on dialogues, of which the hub has no copy; "
+                f"train one (see 'turnwise train --help'), and give `models` its folder or a pack that is built with it"
             )
         if role not in self._models:
             self._models[role] = open_transformers(

@@ -201,7 +201,7 @@ def check_numbers(wanted: Sequence[Paper], only: Sequence[str]) -> None:
     known = {spec.number: None for paper in wanted for spec in paper.specs}
     for number in only:
         if number not in known:
-            raise TurnwiseError(f"--tables: there is no '{number}'; there are: {', '.join(known)}")
+            raise TurnwiseError(f"`tables`: there is no '{number}'; there are: {', '.join(known)}")
 
 
 def _specs(paper: Paper, only: Sequence[str]) -> list[Spec]:

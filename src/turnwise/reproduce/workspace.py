@@ -76,9 +76,9 @@ class Workspace:
 
     data: Path
     work: Path
-    models: str | None = None
+    models: str | Path | None = None
     device: str = "auto"
-    cache: str | None = None
+    cache: str | Path | None = None
     seed: int = 0
     limit: int | None = None
     kept: Path | None = None

@@ -138,7 +138,7 @@ class Config:
         self._check_numbers()
         for file in ("config.json", "tokenizer.json"):
             if not (self.base / file).is_file():
-                raise TurnwiseError(f"{self.base}: no {file}; --base must be a folder with a model to start from")
+                raise TurnwiseError(f"{self.base}: no {file}; `base` must be a folder with a model to start from")
         read_tokenizer((self.base / "tokenizer.json").read_bytes(), self.base / "tokenizer.json")
         kinds, kind = KINDS.get(self.objective, ("bert", "llama")), str(_described(self.base)["model_type"])
         if kind not in kinds:
@@ -189,7 +189,7 @@ class Config:
             lengths = f"{self.context_tokens} tokens of context and {self.response_tokens} of response"
             raise TurnwiseError(
                 f"{' or '.join(map(str, self.models))}: too few positions for {lengths}; "
-                "give smaller context_tokens and response_tokens in the file of --options"
+                "give smaller context_tokens and response_tokens in the file of `options`"
             )
         return dataclasses.replace(self, context_tokens=int(room))
 

@@ -36,7 +36,7 @@ NEEDS = {
     "nli": "a dialogue in which one person speaks twice",
     "emotion": "turns that name their emotion, some of them 'neutral'",
 }
-MORE = "give more dialogues, or a larger held_out in the file of --options"
+MORE = "give more dialogues, or a larger held_out in the file of `options`"
 
 
 def train(config: Config) -> dict[str, Any]:
