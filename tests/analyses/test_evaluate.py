@@ -183,7 +183,7 @@ def test_somebody_else_s_metric_may_fail_on_a_row(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_no_name_of_a_metric_is_refused() -> None:
     for wrong in (None, 3, [3], [tw.Metric]):
-        with pytest.raises(tw.TurnwiseError, match="metrics: "):
+        with pytest.raises(tw.TurnwiseError, match="`metrics`: "):
             tw.evaluate([{"response": "a"}], metrics=wrong)  # type: ignore[arg-type]
 
 

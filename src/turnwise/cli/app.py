@@ -9,7 +9,7 @@ import typer
 
 from turnwise.cli import data, models, people, scoring
 from turnwise.cli.augment import augment
-from turnwise.cli.options import Format, Printed
+from turnwise.cli.options import EndedEarlyError, Format, Printed
 from turnwise.cli.reproduce import reproduce
 from turnwise.errors import TurnwiseError
 
@@ -37,6 +37,8 @@ def run() -> int:
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         return status
+    except EndedEarlyError:
+        return INTERRUPTED
     except typer.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as end:

@@ -15,6 +15,10 @@ import typer
 from turnwise.errors import TurnwiseError
 
 
+class EndedEarlyError(Exception):
+    """End a command that was interrupted and has shown what it found so far."""
+
+
 class Format(StrEnum):
     """How a result is printed."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnwise.cli.options import Files, Format, Metrics, Out, Printed, Report, with_run_options
+from turnwise.cli.options import EndedEarlyError, Files, Format, Metrics, Out, Printed, Report, with_run_options
 from turnwise.errors import TurnwiseError
 from turnwise.options import RunOptions
 from turnwise.wording import counted
@@ -142,7 +141,7 @@ def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, 
     show.scores(result, format)
     if result.interrupted:
         show.note(f"interrupted after {counted(result.rows, 'row')}; everything above is of those")
-        sys.exit(130)
+        raise EndedEarlyError
 
 
 def write_report(result: Result, report: Path) -> None:
