@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 DEFAULT_PACK = "turnwise-mini"
+CALIBRATION = "calibration.json"
 INSTALL = f"pip install ./packs/{DEFAULT_PACK}"
 Precision = Literal["fp32", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -102,6 +104,11 @@ class Pack(ModelSource):
             self.word_table(entry)
         with ThreadPoolExecutor(thread_count()) as threads:
             list(threads.map(self._session, closed))
+
+    @cached_property
+    def calibration(self) -> Mapping[str, Any]:
+        """Means, deviations and quantiles of metrics computed with this pack, by metric; empty if it brings none."""
+        return json.loads(self.read(CALIBRATION)) if CALIBRATION in self.manifest.files else {}
 
     def read(self, name: str) -> bytes:
         """Return the content of a file after checking its hash."""
