@@ -73,7 +73,7 @@ def test_a_classifier_learns_what_can_be_learnt(room: Path) -> None:
 
 def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: Path) -> None:
     learning: dict[str, Any] = {"steps": 200, "learning_rate": 3e-3, "restyle": 0.0, "validate": 200}
-    judge = tiny.run(room, "emotion", "judge", "llama", **learning)
+    judge = tiny.run(room, "emotion", "judge", "llama", **learning | {"steps": 100})
     assert judge["held_out"]["emotion"]["accuracy"] > 0.9
     taught: dict[str, Any] = {"teacher": room / "judge", "teacher_share": 1.0, "taught": 80}
     student = tiny.run(room, "emotion", "taught", "bert", **taught, **learning)
@@ -117,11 +117,13 @@ def test_a_run_that_goes_on_can_see_new_examples(room: Path) -> None:
 
 
 def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
+    from replies import Replier, replies, write_replies
+
     from turnwise.train import tasks
     from turnwise.train.config import Config
     from turnwise.train.dialogues import read, split
-    from turnwise.train.generated import Replier, read_replies, replies, write_replies
     from turnwise.train.sampling import Places
+    from turnwise.train.tasks import read_replies
 
     kept, _ = split(read([room / "toy.jsonl"]), tiny.SMALL["held_out"])
     written = next(replies(Replier(room / "llama", "cpu"), Places(kept), seed=0, size=20))

@@ -33,11 +33,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from replies import Replier, replies, write_replies
+
 from turnwise.train import run
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, decontaminate, evaluation_fingerprints, merge_runs, read, split
-from turnwise.train.generated import ModelReply, Replier, replies, write_replies
 from turnwise.train.sampling import Places
+from turnwise.train.tasks import ModelReply
 
 RECIPE: dict[str, Any] = json.loads(Path(__file__).with_name("stages.json").read_text(encoding="utf-8"))
 # Task-oriented dialogues teach a model that every reply is about a booking.

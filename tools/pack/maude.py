@@ -29,6 +29,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms
+from vectors import VectorStore, encode_with
 
 from turnwise.bots.language_model import prompt_text
 from turnwise.files import write_text
@@ -49,11 +51,10 @@ from turnwise.train.dialogues import (
     read,
     split,
 )
-from turnwise.train.generated import BackTranslation, Paraphraser, Rewriter, Synonyms
 from turnwise.train.loop import Recipe
 from turnwise.train.maude import MODES, SETS, MaudeOptions, save_head, train_maude
 from turnwise.train.maude_data import Kind, Sampled, sample
-from turnwise.train.utterances import Trunk, VectorStore, encode_with
+from turnwise.train.utterances import Trunk
 
 logger = logging.getLogger(__name__)
 # At most so many dialogues of each file; the tables' models see nothing but PersonaChat and what is like it.

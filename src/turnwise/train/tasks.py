@@ -23,7 +23,6 @@ from turnwise.text.inputs import context_text, restyled
 from turnwise.train import contradictions
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, lines_of, merge_runs
-from turnwise.train.generated import ModelReply, read_replies
 from turnwise.train.sampling import Mix, Negatives, Places, WrongKind
 
 if TYPE_CHECKING:
@@ -44,6 +43,24 @@ class Labelled:
     second: str
     label: int
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What was said, what a model replied, and what the one whose place it took had said last, if anything."""
+
+    context: tuple[str, ...]
+    response: str
+    earlier: str = ""
+
+
+@lru_cache(maxsize=2)
+def read_replies(path: Path | None) -> tuple[ModelReply, ...]:
+    """The replies in a file; none where there is no file."""
+    if path is None:
+        return ()
+    rows = (json.loads(line) for _, line in lines_of(path))
+    return tuple(ModelReply(tuple(row["context"]), row["response"], row["earlier"]) for row in rows)
 
 
 class Task(Protocol):

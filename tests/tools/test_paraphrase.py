@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms, open_marian
 
 from turnwise.errors import TurnwiseError
-from turnwise.train.generated import BackTranslation, Paraphraser, Rewriter, Synonyms, open_marian
 
 
 def test_synonyms_change_words_and_leave_what_has_none() -> None:

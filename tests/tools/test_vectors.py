@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from vectors import VectorStore, encode_with
 
 from turnwise.models.kinds import Batch, Encoder
 from turnwise.models.text import Tokens
 from turnwise.models.utterances import Reading, UtteranceEncoder
-from turnwise.train.utterances import VectorStore, encode_with
 
 
 def lengths(texts: Sequence[str]) -> np.ndarray:
