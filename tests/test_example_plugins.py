@@ -50,3 +50,18 @@ def test_a_metric(path: str, tmp_path: Path) -> None:
     assert scores == {"copied": 1.0, "copied[turns=1]": 0.5}
     listed = run(path, "list", "metrics")["metrics"]
     assert "context" in next(row["needs"] for row in listed if row["name"] == "copied")
+
+
+def test_a_kind_of_model(path: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"response": "I love lovely soup"}) + "\n", encoding="utf-8")
+    pack = FOLDER / "lexicon"
+    assert [role["kind"] for role in run(path, "pack", "verify", pack)["roles"]] == ["lexicon"]
+    scored = run(path, "score", rows, "--metrics", "warmth", "--models", pack)["turns"][0]["scores"]
+    assert scored == {"warmth": 0.5}
+
+
+def test_a_format(path: str) -> None:
+    turns = run(path, "score", FOLDER / "talk.quotes", "--metrics", "length,copied")["turns"]
+    assert [turn["scores"]["length"] for turn in turns] == [5.0, 7.0]
+    assert "quotes" in {row["format"] for row in run(path, "list", "formats")["formats"]}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Need, Score
+from turnwise.metrics.base import Need, Score, TurnMetric
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copied(Metric):
+class Copied(TurnMetric):
     """Score how much a response repeats. `turns` is an option: `copied[turns=1]` compares with the last turn alone."""
 
     summary: ClassVar[str] = "share of the words of a response that occur in its context"
