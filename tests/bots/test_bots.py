@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -16,13 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnwise.bots.base import LONGEST_WAIT, BotError, Prompt, answer_in, ask
+from turnwise.bots.base import LONGEST_WAIT, Bot, BotError, Prompt, answer_in, ask
 from turnwise.bots.command import CommandBot
 from turnwise.bots.http import HttpBot, messages
-from turnwise.bots.language_model import LanguageModelBot
+from turnwise.bots.local import DualEncoderBot, LanguageModelBot, Pair, PythonBot, TfIdfBot
 from turnwise.bots.open import BotOptions, open_bot
-from turnwise.bots.python import PythonBot
-from turnwise.bots.retrieval import DualEncoderBot, Pair, TfIdfBot
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 
@@ -44,7 +43,7 @@ def python_command(script: str, tmp_path: Path, name: str = "bot.py") -> str:
 # --- retries --------------------------------------------------------------------------------------------
 
 
-class Flaky:
+class Flaky(Bot):
     name = "flaky"
 
     def __init__(self, failures: list[BotError]) -> None:
@@ -175,6 +174,88 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     finally:
         bot.close()
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05, 0.15])
+def test_a_late_line_is_withdrawn_with_the_answer_before(tmp_path: Path, pause: float) -> None:
+    script = f"""
+import json, os, sys, threading, time
+def late():
+    time.sleep({pause})
+    print(json.dumps({{"response": "by the way"}}), flush=True)
+for number, line in enumerate(sys.stdin):
+    print(json.dumps({{"response": json.loads(line)["context"][-1]}}), flush=True)
+    if number == 0 and not os.path.exists({str(tmp_path / "late")!r}):
+        open({str(tmp_path / "late")!r}, "w").close()
+        threading.Thread(target=late).start()
+"""
+    bot = CommandBot(python_command(script, tmp_path), 10)
+    kept: dict[str, str] = {}
+    asked: list[str] = []
+
+    def withdraw(failure: BotError) -> None:
+        assert failure.shifted
+        kept.pop(asked[-1], None)
+
+    try:
+        for number in range(8):
+            text = f"prompt {number}"
+            kept[text] = ask(bot, Prompt((text,)), retries=3, sleep=lambda _: None, withdraw=withdraw)
+            asked.append(text)
+        try:
+            bot.settle()
+        except BotError as failure:
+            withdraw(failure)
+    finally:
+        bot.close()
+    assert all(text == answer for text, answer in kept.items())
+    assert len(kept) >= 5
+
+
+def test_the_last_answer_is_checked_too(tmp_path: Path) -> None:
+    script = ECHO + "    import time; time.sleep(0.1); print('\"late\"', flush=True)\n"
+    bot = CommandBot(python_command(script, tmp_path), 10)
+    try:
+        assert bot.reply(PROMPT) == CONTEXT[-1]
+        with pytest.raises(BotError, match="without being asked") as caught:
+            bot.settle()
+        assert caught.value.shifted
+    finally:
+        bot.close()
+    bot = CommandBot(python_command("import sys\nsys.stdin.readline()\nprint('\"once\"')", tmp_path), 10)
+    try:
+        for _ in range(2):
+            assert bot.reply(PROMPT) == "once"
+            bot.settle()
+    finally:
+        bot.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize("patient", [True, False])
+def test_what_a_command_starts_ends_with_it(tmp_path: Path, patient: bool) -> None:
+    wait = "" if patient else "    import time; time.sleep(60)\n"
+    start = "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    bot = CommandBot(
+        python_command(
+            start
+            + "print(child.pid, file=open('pid', 'w'), flush=True)\n".replace("'pid'", repr(str(tmp_path / "pid")))
+            + ECHO
+            + wait,
+            tmp_path,
+        ),
+        10,
+    )
+    try:
+        assert bot.reply(PROMPT) == CONTEXT[-1]
+    finally:
+        bot.close()
+    child = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text():
+            return
+        time.sleep(0.02)
+    pytest.fail("the grandchild survives")
 
 
 # --- a function -----------------------------------------------------------------------------------------
@@ -337,6 +418,54 @@ def test_an_answer_that_comes_drop_by_drop_is_not_waited_for() -> None:
         finally:
             enough.set()
         assert time.monotonic() - began < 5
+
+
+def test_slow_headers_are_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        enough = threading.Event()
+
+        def drip() -> None:
+            talking, _ = listening.accept()
+            with talking, suppress(OSError):
+                talking.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                while not enough.wait(0.05):
+                    talking.sendall(b"a")
+
+        threading.Thread(target=drip, daemon=True).start()
+        began = time.monotonic()
+        try:
+            with pytest.raises(BotError, match=r"^did not answer within 0\.5 seconds, at http"):
+                HttpBot(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", "m", 0.5).reply(PROMPT)
+        finally:
+            enough.set()
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("wait", ["\u00b2", "soon", "-1"])
+def test_a_wait_that_is_no_number_is_passed_over(server: Server, wait: str) -> None:
+    server.replies = [(429, {"Retry-After": wait}, ""), completion("ok")]
+    pauses: list[float] = []
+    assert ask(HttpBot(address(server), "m", 5), PROMPT, retries=1, sleep=pauses.append) == "ok"
+    assert pauses == [0.5]
+
+
+def test_deep_json_and_half_characters_are_failures(server: Server) -> None:
+    server.replies = [(200, {}, "[" * 100_000), completion("half \ud83d")]
+    bot = HttpBot(address(server), "m", 5)
+    with pytest.raises(BotError, match="no chat completion"):
+        bot.reply(PROMPT)
+    with pytest.raises(BotError, match="half a surrogate pair"):
+        ask(bot, PROMPT, retries=0)
+    with pytest.raises(BotError, match="not JSON"):
+        answer_in("[" * 100_000)
+
+
+def test_what_is_on_this_machine_is_not_asked_through_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_BOT_KEY", "secret")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.replies = [completion("ok")]
+    assert HttpBot(address(server), "m", 5).reply(PROMPT) == "ok"
 
 
 def test_nobody_there_is_a_failure() -> None:

@@ -41,7 +41,7 @@ import numpy as np
 from make import training_split
 
 from turnwise.bots.base import Prompt
-from turnwise.bots.language_model import LanguageModelBot
+from turnwise.bots.local import LanguageModelBot
 from turnwise.dialogue import Example
 from turnwise.engine.answer import batches
 from turnwise.engine.score import judge_examples

@@ -32,7 +32,7 @@ import torch
 from paraphrase import BackTranslation, Paraphraser, Rewriter, Synonyms
 from vectors import VectorStore, encode_with
 
-from turnwise.bots.language_model import prompt_text
+from turnwise.bots.local import prompt_text
 from turnwise.files import write_text
 from turnwise.models.export.build import build_pack
 from turnwise.models.export.weights import OWN

@@ -137,6 +137,7 @@ def augment(
         else:
             for query in asking.queries(examples):
                 driver.ask_query(query, wanted)
+        driver.finish()
     finally:
         opened.close()
         ledger.close()

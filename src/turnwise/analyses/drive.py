@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,9 +85,15 @@ class Ledger:
 
     def keep(self, row: dict[str, Any]) -> None:
         """Write an answered row."""
+        self._before = self._file.seek(0, os.SEEK_END)
         self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         self.rows[row["id"]] = row
+
+    def withdraw(self, id_: str) -> None:
+        """Take the row back that was written last."""
+        self._file.truncate(self._before)
+        del self.rows[id_]
 
     def close(self) -> None:
         """Give the file back."""
@@ -110,6 +117,7 @@ class Driver:
         self.failures: list[str] = []
         self.kept = 0
         self._in_a_row = 0
+        self._last: str | None = None
 
     def ask_query(self, query: Query, purpose: str) -> None:
         """Ask a query in all its ways, and once more after its answer."""
@@ -134,6 +142,7 @@ class Driver:
             if answer is None:
                 return None
             self._ledger.keep(row | {"response": answer} | self._ledger.of)
+            self._last = row["id"]
         self.rows.append(row | {"response": answer} | self._ledger.of)
         if self._progress is not None:
             next(self._progress)
@@ -141,7 +150,7 @@ class Driver:
 
     def _asked(self, id_: str, prompt: Prompt) -> str | None:
         try:
-            answer = ask(self._bot, prompt, retries=self._retries)
+            answer = ask(self._bot, prompt, retries=self._retries, withdraw=self._withdraw)
         except BotError as failure:
             self.failures.append(f"{id_}: {self._bot.name} {failure}")
             self._in_a_row += 1
@@ -153,6 +162,21 @@ class Driver:
             return None
         self._in_a_row = 0
         return answer
+
+    def finish(self) -> None:
+        """Withdraw the last answer if the bot shows that it may be that to another prompt."""
+        try:
+            self._bot.settle()
+        except BotError as failure:
+            self._withdraw(failure)
+
+    def _withdraw(self, failure: BotError) -> None:
+        """Take the last answer back: it may be that to another prompt. A second run asks for it again."""
+        if self._last is not None:
+            self._ledger.withdraw(self._last)
+            self.rows = [row for row in self.rows if row["id"] != self._last]
+            self.failures.append(f"{self._last}: {self._bot.name} {failure}; its answer is withdrawn")
+            self._last = None
 
     def notes(self) -> list[str]:
         """What a reader of the results should know."""

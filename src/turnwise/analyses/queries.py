@@ -127,7 +127,7 @@ class Asking:
         return [quality.total(answer) if isinstance(answer, TokenScores) else 0.0 for answer in found]
 
     def _writer(self) -> Callable[[Example], list[Way]]:
-        from turnwise.bots.language_model import prompt_text
+        from turnwise.bots.local import prompt_text
         from turnwise.bots.open import BotOptions, open_writer
 
         writer = open_writer(BotOptions(models=self.run.backend.models, device=self.run.backend.device))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from turnwise.errors import TurnwiseError
+
+T = TypeVar("T")
 
 # A longer answer is a broken bot, and would fill the memory before anybody could look at it.
 MOST_CHARACTERS = 1_000_000
@@ -38,24 +42,53 @@ class Prompt:
         return {key: list(value) for key, value in told.items() if value}
 
 
-class Bot(Protocol):
+class Bot(ABC):
     """A system under test."""
 
     name: str
 
+    @abstractmethod
     def reply(self, prompt: Prompt) -> str:
-        """The next turn. Raises `BotError` where asking again may help."""
+        """Return the next turn. Raises `BotError` if asking again may help."""
 
-    def close(self) -> None:
+    def settle(self) -> None:  # noqa: B027 - most bots have nothing to do
+        """Raise `BotError` if the last answer may be that to another prompt."""
+
+    def close(self) -> None:  # noqa: B027
         """Give back whatever it holds."""
 
 
 class BotError(Exception):
-    """An answer that did not come or cannot be used. `wait` is how long the bot wants to be left alone."""
+    """Report an answer that did not come or cannot be used.
 
-    def __init__(self, reason: str, wait: float | None = None) -> None:
+    `wait` is how long the bot wants to be left alone. `shifted` says that the answer before may belong to another
+    prompt: it must be asked for again.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None, *, shifted: bool = False) -> None:
         super().__init__(reason)
-        self.wait = wait
+        self.wait, self.shifted = wait, shifted
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a function returns, or raise what it raises; one that takes longer is left behind."""
+    outcome: list[tuple[T | None, BaseException | None]] = []
+
+    def run() -> None:
+        try:
+            outcome.append((call(), None))
+        except BaseException as problem:
+            outcome.append((None, problem))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise BotError(f"did not answer within {seconds:g} seconds")
+    value, problem = outcome[0]
+    if problem is not None:
+        raise problem
+    return value  # type: ignore[return-value]
 
 
 def answer_in(text: str) -> str:
@@ -66,7 +99,7 @@ def answer_in(text: str) -> str:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BotError(f"answered with {shown(text)}, which is not JSON") from None
     found = value.get("response") if isinstance(value, dict) else value
     if not isinstance(found, str):
@@ -80,8 +113,18 @@ def shown(text: str) -> str:
     return repr(line if len(line) <= 80 else f"{line[:80]}…")
 
 
-def ask(bot: Bot, prompt: Prompt, *, retries: int, sleep: Callable[[float], None] = time.sleep) -> str:
-    """The bot's answer; asked again after a failure, each time after a longer pause. The last failure is raised."""
+def ask(
+    bot: Bot,
+    prompt: Prompt,
+    *,
+    retries: int,
+    sleep: Callable[[float], None] = time.sleep,
+    withdraw: Callable[[BotError], None] = lambda _: None,
+) -> str:
+    """Return the bot's answer; asked again after a failure, each time after a longer pause.
+
+    The last failure is raised. `withdraw` is called if the answer before may belong to another prompt.
+    """
     for attempt in range(retries + 1):
         try:
             answer = bot.reply(prompt).strip()
@@ -89,8 +132,12 @@ def ask(bot: Bot, prompt: Prompt, *, retries: int, sleep: Callable[[float], None
                 raise BotError("answered with nothing")
             if len(answer) > MOST_CHARACTERS:
                 raise BotError(f"answered with {len(answer):,} characters")
+            if any("\ud800" <= sign <= "\udfff" for sign in answer):
+                raise BotError("answered with half a surrogate pair")
             return answer
         except BotError as failure:
+            if failure.shifted:
+                withdraw(failure)
             if attempt == retries:
                 raise
             pause = FIRST_WAIT * 2**attempt if failure.wait is None else failure.wait

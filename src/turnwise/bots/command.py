@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shlex
+import signal
 import subprocess
 import threading
 from contextlib import suppress
 from pathlib import PurePath
 from typing import IO
 
-from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt, answer_in, shown
+from turnwise.bots.base import MOST_CHARACTERS, Bot, BotError, Prompt, answer_in, shown
 from turnwise.errors import TurnwiseError
 
 PATIENCE_AT_END = 2.0
-# So long a line may take that was written together with an answer.
-AFTERTHOUGHT = 0.02
+# So long a line may take that was written together with an answer; after the last answer there is more time.
+AFTERTHOUGHT, LAST_THOUGHT = 0.02, 0.3
 
 
-class CommandBot:
+class CommandBot(Bot):
     """Starts the command when it is first asked, and again whenever it has ended.
 
     The command is run as it was typed, without a shell; it may stay and answer many prompts, or end after one.
@@ -57,12 +59,7 @@ class CommandBot:
 
     def _line_after(self, prompt: Prompt, process: subprocess.Popen[str]) -> str:
         """What the command writes once it is told the prompt; nothing where it has ended."""
-        with suppress(queue.Empty):
-            unasked = self._lines.get(timeout=AFTERTHOUGHT)
-            if unasked:
-                # It would be taken for the answer to this prompt, and every later answer for that to the next one.
-                self.close()
-                raise BotError(f"wrote {shown(unasked)} without being asked; write one line for each prompt")
+        if self._afterthought(AFTERTHOUGHT) == "":
             return ""
         try:
             if process.stdin is not None:
@@ -79,6 +76,25 @@ class CommandBot:
             self.close()
             raise BotError(f"does not listen ({problem.strerror})") from None
 
+    def _afterthought(self, seconds: float) -> str | None:
+        """Return an empty text if the command has ended and None if it is silent; raises if it writes unasked."""
+        try:
+            unasked = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        if unasked:
+            # It would be taken for the answer to the next prompt, and the last answer may have been one such.
+            self.close()
+            found = f"wrote {shown(unasked)} without being asked"
+            raise BotError(f"{found}; write one line for each prompt", shifted=True)
+        return ""
+
+    def settle(self) -> None:
+        """See `Bot`."""
+        if self._process is not None and self._afterthought(LAST_THOUGHT) == "":
+            # The end of the lines is still to be found by who asks next.
+            self._lines.put("")
+
     def _running(self) -> tuple[subprocess.Popen[str], bool]:
         """The process, and whether it was started just now."""
         if self._process is not None and self._process.poll() is None:
@@ -86,8 +102,10 @@ class CommandBot:
         self.close()
         try:
             process = subprocess.Popen(
-                self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
-            )
+                self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace",
+                # A group of its own, so that what it starts ends with it.
+                start_new_session=True,
+            )  # fmt: skip
         except OSError as problem:
             raise TurnwiseError(f"`bot=command`: {self._arguments[0]} cannot be run ({problem.strerror})") from None
         self._lines = queue.Queue()
@@ -111,7 +129,10 @@ class CommandBot:
         # A bot that waits for more prompts ends with its input; one that hangs does not.
         if self._ended(process) is None:
             process.kill()
-            process.wait()
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _read_lines(stream: IO[str] | None, lines: queue.Queue[str]) -> None:

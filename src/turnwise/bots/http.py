@@ -13,7 +13,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnwise.bots.base import MOST_CHARACTERS, BotError, Prompt
+from turnwise.bots.base import MOST_CHARACTERS, Bot, BotError, Prompt, within
 from turnwise.errors import TurnwiseError
 
 KEY_VARIABLE = "TURNWISE_BOT_KEY"
@@ -29,7 +29,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class HttpBot:
+class HttpBot(Bot):
     """Asks BASE/chat/completions. The key is read from an environment variable and goes nowhere else."""
 
     def __init__(self, address: str, model: str, timeout: float, key_variable: str = KEY_VARIABLE) -> None:
@@ -49,15 +49,24 @@ class HttpBot:
         self._headers = {"Content-Type": "application/json", "User-Agent": "turnwise"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        # What is on this machine is not asked through a proxy, which would read the key.
+        direct = [urllib.request.ProxyHandler({})] if parts.hostname in HERE else []
+        self._opener = urllib.request.build_opener(_NoRedirects, *direct)
 
     def reply(self, prompt: Prompt) -> str:
         """See `Bot`."""
         body = json.dumps({"model": self._model, "messages": messages(prompt)}).encode()
         request = urllib.request.Request(self._address, body, self._headers, method="POST")  # noqa: S310 - checked above
-        try:
+
+        def answer() -> bytes:
             with self._opener.open(request, timeout=self._timeout) as response:
-                content = _read(response, self._timeout)
+                return _read(response, self._timeout)
+
+        try:
+            # The limit of a socket is for each piece alone, and headers may come for ever.
+            content = within(self._timeout, answer)
+        except BotError as problem:
+            raise BotError(f"{problem}, at {self._address}") from None
         except urllib.error.HTTPError as problem:
             raise self._refused(problem) from None
         except (OSError, HTTPException) as problem:
@@ -68,17 +77,14 @@ class HttpBot:
 
     def _refused(self, problem: urllib.error.HTTPError) -> Exception:
         body = b""
-        with suppress(OSError, HTTPException):
-            body = problem.read(400)
+        with suppress(OSError, HTTPException, BotError):
+            body = within(self._timeout, lambda: problem.read(400))
         said = " ".join(body.decode("utf-8", "replace").split())[:160]
         line = f"answered with status {problem.code}" + (f" ({said})" if said else "")
         if problem.code not in PASSING:
             return TurnwiseError(f"`bot`: {self._address} {line}; check the address, the model's name and the key")
         wait = problem.headers.get("Retry-After", "")
-        return BotError(f"{line}, at {self._address}", float(wait) if wait.isdigit() else None)
-
-    def close(self) -> None:
-        """See `Bot`; there is nothing to give back."""
+        return BotError(f"{line}, at {self._address}", float(wait) if wait.isascii() and wait.isdigit() else None)
 
 
 def messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -103,7 +109,7 @@ def content_of(content: bytes) -> str:
     try:
         value: Mapping[str, Any] = json.loads(content)
         text = value["choices"][0]["message"]["content"]
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         shown = content[:80].decode("utf-8", "replace")
         raise BotError(f"answered with {shown!r}, which is no chat completion") from None
     if not isinstance(text, str):

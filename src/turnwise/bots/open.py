@@ -46,10 +46,11 @@ class BotOptions:
 def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable[Example], options: BotOptions) -> Bot:
     """The bot of a name, or a Python function as a bot. `own` is the corpus of those that are not given another."""
     if not isinstance(name, str):
-        from turnwise.bots.python import PythonBot
+        from turnwise.bots.local import ObjectBot, PythonBot
 
-        is_bot = hasattr(name, "reply")
-        return name if is_bot else PythonBot(name, options.timeout)  # type: ignore[return-value, arg-type]
+        if isinstance(name, Bot):
+            return name
+        return ObjectBot(name) if hasattr(name, "reply") else PythonBot(name, options.timeout)
     if name.startswith(("http://", "https://")):
         from turnwise.bots.http import HttpBot
 
@@ -62,7 +63,7 @@ def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable
 
         return CommandBot(rest, options.timeout)
     if colon and kind == "python":
-        from turnwise.bots.python import PythonBot, load_function
+        from turnwise.bots.local import PythonBot, load_function
 
         return PythonBot(load_function(rest), options.timeout)
     return _built_in(name, own, options)
@@ -102,7 +103,7 @@ def _built_in(name: str, own: Iterable[Example], options: BotOptions) -> Bot:
 
 
 def _retrieval(kind: str, given: Mapping[str, str], own: Iterable[Example], options: BotOptions) -> Bot:
-    from turnwise.bots.retrieval import DualEncoderBot, Pair, TfIdfBot
+    from turnwise.bots.local import DualEncoderBot, Pair, TfIdfBot
     from turnwise.io.read import read_rows
 
     rows = (row.example for row in read_rows(given["corpus"])) if "corpus" in given else iter(own)
@@ -116,7 +117,7 @@ def _retrieval(kind: str, given: Mapping[str, str], own: Iterable[Example], opti
 
 
 def _language_model(given: Mapping[str, str], options: BotOptions) -> Bot:
-    from turnwise.bots.language_model import LanguageModelBot
+    from turnwise.bots.local import LanguageModelBot
     from turnwise.models.generate import MOST_TOKENS, Decoding
 
     take, whole = partial(_number, given), partial(_whole, given)

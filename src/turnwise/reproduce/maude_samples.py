@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.bots.language_model import prompt_text
+from turnwise.bots.local import prompt_text
 from turnwise.engine.cache import open_cache
 from turnwise.models.generate import Writer
 from turnwise.models.pack import load_models
