@@ -105,7 +105,7 @@ def test_scoring_with_a_file_adds_one_metric(file: Path, two_systems: list[dict[
     alone = tw.evaluate(two_systems, "mine", config=file)
     assert list(alone.metrics) == ["mine"]
     assert alone.turns["mine"].to_list() == result.turns["mine"].to_list()
-    assert alone.signatures["mine"].startswith("mine|mode:recommended|composition:linear|intercept:3.0|meteor:2.0*z(")
+    assert alone.signatures["mine"].startswith("mine|intercept:3.0|meteor:2.0*z(")
 
 
 def test_meta_evaluation_and_comparison_take_a_file_too(file: Path, two_systems: list[dict[str, Any]]) -> None:

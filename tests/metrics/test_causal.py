@@ -184,7 +184,7 @@ def test_a_stored_reference(toy: Toy, tmp_path: Path) -> None:
     score = toy.score(request, EXAMPLE)
     cutoff = float(np.quantile(values, 0.05))
     assert score.value == pytest.approx(float(above_cutoff(score.parts["raw"], cutoff)))
-    assert "reference.json#" in signature(request, load_metric(request))
+    assert "reference.json#" in signature(request, load_metric(request), full=True)
     # A quantile of means says nothing of sums.
     with pytest.raises(TurnwiseError, match=r"know nothing of 'coherence\[reduction=sum\]'"):
         load_metric(f"coherence[reduction=sum,constants={file}]")
@@ -219,7 +219,7 @@ def test_forms_show_in_range_and_signature() -> None:
     assert load_metric("coherence").range[1] == 0
     assert load_metric("coherence:released").range == (0.0, 1.0)
     names = ["coherence", "coherence:paper", "coherence:released", "fluency", "fluency:paper", "fluency:released"]
-    assert len({signature(name, load_metric(name)) for name in names}) == len(names)
+    assert len({signature(name, load_metric(name), full=True) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(

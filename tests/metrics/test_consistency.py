@@ -139,7 +139,7 @@ def test_forms_show_in_range_and_signature() -> None:
     assert load_metric("consistency").range == (0.0, 1.0)
     assert load_metric("consistency:released").range == (0.0, 5.0)
     names = ["consistency", "consistency:paper", "consistency:released", "consistency[direction=both]"]
-    assert len({signature(name, load_metric(name)) for name in names}) == len(names)
+    assert len({signature(name, load_metric(name), full=True) for name in names}) == len(names)
     for wrong in ("consistency[scale=0]", "consistency[max_length=0]", "consistency[aggregate=first]"):
         with pytest.raises(TurnwiseError):
             load_metric(wrong)

@@ -83,7 +83,7 @@ def test_a_trunk_too_small_for_a_layer_is_read_at_its_last(toy: Toy, examples: l
     np.testing.assert_array_equal(usual.evidence.said, third.evidence.said)
     np.testing.assert_array_equal(words.evidence.said, last.evidence.said)
     np.testing.assert_array_equal(beyond.evidence.said, last.evidence.said)
-    assert "|layer:-3 or last|" in signature(name, load_metric(name))
+    assert "|layer:-3 or last|" in signature(name, load_metric(name), full=True)
     with pytest.raises(TurnwiseError, match=rf"^{name}\[layer=-9\]: the encoder has layers 0 to 3, and no layer -9"):
         toy.score(f"{name}[layer=-9]", examples[0])
     with pytest.raises(TurnwiseError, match="option layer=high: write a whole number"):
@@ -192,7 +192,7 @@ def test_options_that_make_no_sense(request_: str, problem: str) -> None:
 
 
 def test_signatures_hold_everything_that_matters() -> None:
-    said = signature("prd:released", load_metric("prd:released"))
+    said = signature("prd:released", load_metric("prd:released"), full=True)
     for fact in ("mode:released", "clusters:20", "runs:10", "seed:0", "kmeans:mini-batch", "layer:-1", "pooling:cls"):
         assert fact in said.split("|")
 

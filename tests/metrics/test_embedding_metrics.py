@@ -219,11 +219,11 @@ def test_a_file_needs_no_models_and_is_named_in_the_signature(toy_file: Path) ->
     assert f"vectors:{toy_file.name}#" in line
     assert str(toy_file.parent) not in line
     write(toy_file, TOY | {"e": (1, 2)})
-    assert signature(request, load_metric(request)) != line
+    assert signature(request, load_metric(request), full=True) != line
 
 
 def test_signatures_name_only_what_is_in_force() -> None:
-    plain = signature("embedding-average", load_metric("embedding-average"))
+    plain = signature("embedding-average", load_metric("embedding-average"), full=True)
     assert plain.startswith("embedding-average|mode:recommended|oov:skip|turnwise:")
 
 

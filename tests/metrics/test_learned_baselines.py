@@ -94,7 +94,7 @@ def test_each_asks_its_own_roles_and_scores_within_its_range(name: str, judged: 
     assert score.value is not None
     assert metric.range[0] <= score.value <= metric.range[1]
     assert {request.role for request in judged.asked} == metric.roles
-    assert signature(name, metric).startswith(f"{name}|mode:recommended|")
+    assert signature(name, metric, full=True).startswith(f"{name}|mode:recommended|")
 
 
 def test_encoders_are_asked_once_for_all(judged: Toy) -> None:

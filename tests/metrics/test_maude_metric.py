@@ -29,7 +29,7 @@ def test_each_mode_asks_its_own_head_and_its_signature_says_so() -> None:
         metric = load_metric(f"maude:{mode}")
         assert asked(f"maude:{mode}").role == f"maude-{mode}"
         assert metric.roles == {f"maude-{mode}"}
-        assert f"role:maude-{mode}" in signature(f"maude:{mode}", metric)
+        assert f"role:maude-{mode}" in signature(f"maude:{mode}", metric, full=True)
     assert load_metric("maude").roles == {"maude"}
 
 

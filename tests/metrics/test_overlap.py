@@ -197,7 +197,7 @@ def test_options_that_a_mode_has_no_use_for(request_: str) -> None:
 
 def test_signatures_name_only_what_is_in_force() -> None:
     def facts(request: str) -> str:
-        return signature(request, load_metric(request)).rpartition("|")[0]
+        return signature(request, load_metric(request), full=True).rpartition("|")[0]
 
     assert facts("f1:released") == "f1|mode:released"
     assert facts("bleu-4") == "bleu-4|mode:recommended|corpus:false|smooth:exp"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from turnwise.errors import TurnwiseError
@@ -52,8 +54,28 @@ def test_a_metric_asked_for_by_name_stays_whatever_the_file_has() -> None:
     assert list(expand("f1:released,classic", frozenset())) == ["f1:released", "length", "distinct-1", "distinct-2"]
 
 
+@pytest.mark.parametrize(
+    ("request_", "short"),
+    [
+        ("usr", r"usr\|models:mini#1\|scale:turnwise-mini#[0-9a-f]{8}"),
+        ("usr:released", r"usr\|mode:released\|models:mini#1\|scale:published#[0-9a-f]{8}"),
+        ("usr[constants=published-earlier,means=0/0/0,stds=1/1/1,feeds=mlm/mlm/mlm/mlm/mlm]", r"usr\|feeds:mlm/.*"),
+        ("usr:paper", r"usr\|mode:paper\|models:mini#1"),
+        ("usl-h[alphas=0.2/0.3/0.5]", r"usl-h\|alphas:0.2/0.3/0.5\|models:mini#1\|scale:turnwise-mini#[0-9a-f]{8}"),
+        ("bleu-4:released[corpus=true]", r"bleu-4\|mode:released\|corpus:true\|models:mini#1"),
+        ("consistency[scale=2]", r"consistency\|scale:2.0\|models:mini#1"),
+    ],
+)
+def test_the_short_signature_holds_only_what_is_not_usual(request_: str, short: str) -> None:
+    metric = load_metric(request_)
+    assert re.fullmatch(short + r"\|turnwise:[\w.]+", signature(request_, metric, "mini#1"))
+    full = signature(request_, metric, "mini#1", full=True)
+    assert full.startswith(f"{metric.name}|mode:{metric.mode}|")
+    assert all(f"|{option}:" in full for option in metric.options())
+
+
 def test_the_signature_tells_everything_that_the_numbers_depend_on() -> None:
-    plain, corpus = (signature(name, load_metric(name)) for name in ("bleu-4", "bleu-4[corpus=true]"))
+    plain, corpus = (signature(name, load_metric(name), full=True) for name in ("bleu-4", "bleu-4[corpus=true]"))
     assert plain != corpus
     assert plain.startswith("bleu-4|mode:recommended|")
     assert "turnwise:" in plain

@@ -241,7 +241,7 @@ def test_signatures_show_modes_and_options() -> None:
         "usl-h[likability=empathy]",
         "usl-a",
     ]
-    signatures = [signature(name, load_metric(name)) for name in names]
+    signatures = [signature(name, load_metric(name), full=True) for name in names]
     assert len(set(signatures)) == len(names)
     assert "|composition:HS|alphas:0.2/0.3/0.5|" in signatures[3]
     assert "composition" not in signatures[5]

@@ -260,12 +260,12 @@ def test_paper_mode_awaits_the_batch_and_weighs_likelihood_upwards(toy: Toy) -> 
 
 def test_signatures_show_modes_and_options() -> None:
     names = ["usr-mlm", "usr-mlm:released", "usr-mlm:paper", "usr-mlm[scope=all]", "usr", "usr:released"]
-    signatures = [signature(name, load_metric(name)) for name in names]
+    signatures = [signature(name, load_metric(name), full=True) for name in names]
     assert len(set(signatures)) == len(names)
     assert "|mode:released|scope:all|reduction:mean|sign:1|turns:1|separators:_eos/_go|" in signatures[1]
     assert "|feeds:vup/vup/nup/mlm/dr_f|" in signatures[4]
-    assert "|constants:turnwise-mini|" in signatures[4]
-    assert "|constants:published|" in signatures[5]
+    assert "|constants:turnwise-mini#" in signatures[4]
+    assert "|constants:published#" in signatures[5]
     assert f"|feeds:{PUBLISHED_FEEDS}|" in signatures[5]
 
 

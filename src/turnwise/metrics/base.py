@@ -137,6 +137,11 @@ class Metric(ABC):
         return self.per_turn
 
     @property
+    def scaled_by(self) -> str:
+        """Return the name and hash of the stored constants that the scores are made with; nothing without any."""
+        return ""
+
+    @property
     def calibrated_to(self) -> str | None:
         """The pack whose stored constants the scores are made with, where they are made with any."""
         return None

@@ -19,7 +19,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import GroupMetric, Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import plain_form, register
-from turnwise.metrics.scaling import BATCH, DEFAULT, RAW, Calibrated
+from turnwise.metrics.scaling import BATCH, RAW, Calibrated
 from turnwise.models.requests import Classify, Continuation, Request, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.counts import Counts
@@ -97,10 +97,6 @@ class CausalMetric(Calibrated):
             return None
         request = plain_form(self, without=("constants", "quantile"))
         return self._stored.bounds(request, (self.quantile, self.quantile))[0]
-
-    @property
-    def calibrated_to(self) -> str | None:
-        return self.constants if self.constants == DEFAULT else None
 
     @property
     def waits(self) -> bool:

@@ -89,13 +89,13 @@ def file_state(path: Path) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=32)
 def _loaded(name: str, _state: tuple[int, int] | None) -> Constants:
-    if not name.endswith(".json"):
-        sets = _read(FILE)
-        if name not in sets:
-            offered = ", ".join([*sets, BATCH])
-            raise TurnwiseError(f"no constants are called '{name}'; there are: {offered}, or a JSON file of your own")
-        return Constants(name, name, _scales(sets[name], name))
-    content = _read(Path(name))
+    if name.endswith(".json"):
+        content = _read(Path(name))
+    elif name not in (sets := _read(FILE)):
+        offered = ", ".join([*sets, BATCH])
+        raise TurnwiseError(f"no constants are called '{name}'; there are: {offered}, or a JSON file of your own")
+    else:
+        content = sets[name]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
     return Constants(name, f"{Path(name).name}#{digest}", _scales(content, name))
 
@@ -210,6 +210,19 @@ class Calibrated(RunMetric):
     def _stored(self) -> Constants:
         """Return the constants as they were when first read: a signature names those that made the scores."""
         return load_constants(self.constants)
+
+    @property
+    def uses_stored(self) -> bool:
+        """Return whether a score depends on stored constants."""
+        return self.constants not in (BATCH, RAW)
+
+    @property
+    def scaled_by(self) -> str:
+        return self._stored.label if self.uses_stored else ""
+
+    @property
+    def calibrated_to(self) -> str | None:
+        return self.constants if self.constants == DEFAULT and self.uses_stored else None
 
     def options(self) -> dict[str, object]:
         given = super().options()

@@ -201,8 +201,8 @@ class UslH(Calibrated, Composite):
         return {name: self._stored.bounds(form, self.clamp) for name, form in forms.items()}
 
     @property
-    def calibrated_to(self) -> str | None:
-        return self.constants if self.constants == DEFAULT and self._unbounded() else None
+    def uses_stored(self) -> bool:
+        return super().uses_stored and bool(self._unbounded())
 
     def _unbounded(self) -> list[str]:
         return [name for name, part in self.members.items() if part.range != (0.0, 1.0)]

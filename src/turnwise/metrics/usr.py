@@ -205,8 +205,8 @@ class Usr(Calibrated, Composite):
         return self.constants == BATCH and not self.means
 
     @property
-    def calibrated_to(self) -> str | None:
-        return self.constants if self.constants == DEFAULT and not self.means else None
+    def uses_stored(self) -> bool:
+        return super().uses_stored and not self.means
 
     @cached_property
     def regression(self) -> Regression:
