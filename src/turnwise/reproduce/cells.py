@@ -347,7 +347,6 @@ def correlations(
     levels: Iterable[str] = ("turn",),
     qualities: Mapping[str, str] | None = None,
     exclude: Sequence[str] = (),
-    absolute: bool = False,
 ) -> dict[Key, Ours]:
     """Correlations with people by every metric that can be computed, keyed as they were published.
 
@@ -365,13 +364,11 @@ def correlations(
             for printed, quality in named.items():
                 row = found.get((way.request, at, quality)) if way else None
                 for statistic in STATISTICS:
-                    cells[Key(corpus, at, printed, name, statistic)] = _ours(space, row, statistic, way, why, absolute)
+                    cells[Key(corpus, at, printed, name, statistic)] = _ours(space, row, statistic, way, why)
     return cells
 
 
-def _ours(
-    space: Workspace, row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str, absolute: bool
-) -> Ours:
+def _ours(space: Workspace, row: MetaRow | None, statistic: Statistic, way: Stand | None, why: str) -> Ours:
     if way is None:
         return Ours(why_not=why)
     if row is None:
@@ -379,8 +376,8 @@ def _ours(
     value = getattr(row, statistic)
     if value is None:
         return Ours(how=way.request, n=row.n, why_not="scores or ratings do not vary")
-    low, high = (row.spearman_low, row.spearman_high) if statistic == "spearman" and not absolute else (None, None)
-    return Ours(abs(value) if absolute else value, low, high, row.n, way.request, notes=way.said(space))
+    low, high = (row.spearman_low, row.spearman_high) if statistic == "spearman" else (None, None)
+    return Ours(value, low, high, row.n, way.request, notes=way.said(space))
 
 
 def shipped(*requests: str) -> dict[str, tuple[Stand, ...]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # The sign of a cell that beats what it stands beside.
 ABOVE = "▲"
-NAMES = {"corpus": "corpus", "level": "level", "quality": "quality", "metric": "metric", "statistic": "statistic"}
 
 
 @dataclass
@@ -79,7 +78,7 @@ def grid(table: Table) -> Grid:
     told = [place for place in range(len(table.across)) if len({column[place] for column in columns}) > 1]
     headings = [" · ".join(filter(None, (column[place] for place in told))) or "value" for column in columns]
     rows = [(list(row), [cells.get(column) for column in columns]) for row, cells in places.items()]
-    return Grid([NAMES[name] for name in table.down], headings, rows, notes.texts, notes.signs)
+    return Grid(list(table.down), headings, rows, notes.texts, notes.signs)
 
 
 def _part(cell: Cell, names: tuple[str, ...]) -> tuple[str, ...]:

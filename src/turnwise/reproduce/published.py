@@ -37,15 +37,6 @@ class Printed:
         """The number."""
         return float(self.text)
 
-    @property
-    def decimals(self) -> int:
-        """How many digits after the point were printed.
-
-        >>> Printed("usr", "1", Key("", "", "", "", ""), "0.50", "").decimals
-        2
-        """
-        return len(self.text.partition(".")[2])
-
 
 @cache
 def everything() -> tuple[Printed, ...]:
