@@ -56,7 +56,7 @@ def test_a_preference_is_the_logistic_loss_of_each_pair_and_of_all(sharpness: fl
 
 
 def test_contrast_teaches_what_was_not_said(room: Path) -> None:
-    learning: dict[str, Any] = {"steps": 110, "learning_rate": 3e-3, "restyle": 0.0, "validate": 80}
+    learning: dict[str, Any] = {"steps": 150, "learning_rate": 3e-3, "restyle": 0.0, "validate": 80}
     plain = tiny.run(room, "clm", "plain", "llama", **learning)
     contrast = tiny.run(room, "clm", "contrast", "llama", contrast=1.0, **learning)
     assert set(contrast["held_out"]["ranking"]) == {"sum", "mean"}

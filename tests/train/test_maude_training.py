@@ -155,7 +155,7 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     pytest.importorskip("transformers")
     from turnwise.models.export.build import build_pack
     from turnwise.models.maude import MaudeModel
-    from turnwise.models.requests import Classify
+    from turnwise.models.requests import Converse
     from turnwise.models.utterances import Reading
     from turnwise.train.maude import save_head
     from turnwise.train.utterances import Trunk
@@ -176,7 +176,7 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
     pack = build_pack([tmp_path / "paper"], tmp_path / "pack", name="own", licence="none", fineness=None)
     found = pack.model("maude-paper")
     assert isinstance(found, MaudeModel)
-    request = Classify("i like tea .\ndo you ?", "yes", role="maude-paper")
+    request = Converse(("i like tea .", "do you ?"), "yes", role="maude-paper")
     rows = found.rows(request)
     with torch.no_grad():
         said = model.project(trunk(["i like tea .", "do you ?", "yes"]))

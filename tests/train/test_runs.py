@@ -280,7 +280,7 @@ def test_a_base_without_a_tokenizer_is_refused(room: Path, tmp_path: Path) -> No
     base = shutil.copytree(room / "bert", tmp_path / "bert")
     for spoil, words in [
         (lambda file: file.write_text("{broken"), r"tokenizer\.json: not a tokenizer that can be read"),
-        (Path.unlink, r"no tokenizer\.json; --base must be a folder"),
+        (Path.unlink, r"no tokenizer\.json; `base` must be a folder"),
     ]:
         spoil(base / "tokenizer.json")
         with pytest.raises(TurnwiseError, match=words):

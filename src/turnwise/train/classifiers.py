@@ -19,7 +19,7 @@ from turnwise.train import checkpoint
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, merge_runs
 from turnwise.train.encode import IGNORED, EncodePairs, LinesEncoder, PairEncoder, Sequences, mask_tokens, pad
-from turnwise.train.loop import Batch, beside
+from turnwise.train.loop import Batch, beside, moved
 from turnwise.train.sampling import Places
 from turnwise.train.tasks import UNKNOWN, Labelled, Task
 
@@ -311,8 +311,7 @@ def probabilities(
     device = next(model.parameters()).device
     answers: Tensor | None = None
     for batch in encoded(rows, encode, head, chunks=-(-len(rows) // size)):
-        moved: Mapping[str, Any] = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in batch.items()}
-        chances = logits_of(model, dict(moved)).float().softmax(dim=-1).cpu()
+        chances = logits_of(model, moved(batch, device)).float().softmax(dim=-1).cpu()
         if answers is None:
             answers = torch.empty(len(rows), chances.shape[1])
         answers[torch.tensor(batch["order"])] = chances

@@ -23,7 +23,7 @@ from turnwise.train import causal, checkpoint, classifiers, tasks
 from turnwise.train.classifiers import Teachers
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, decontaminate, evaluation_fingerprints, licence_of, read, split
-from turnwise.train.loop import beside, fit
+from turnwise.train.loop import beside, fit, moved
 from turnwise.train.sampling import TooLittleError
 
 logger = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ def _masked_loss(config: Config, model: classifiers.MaskedLanguageModel, held: S
     objective = classifiers.Masking(held, config)
     device = next(model.parameters()).device
     losses = [
-        float(objective.loss(model, {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in c.items()}))
+        float(objective.loss(model, moved(c, device)))
         for index in range(max(1, config.validate // config.batch))
         for c in objective.batch(-1 - index)
     ]
