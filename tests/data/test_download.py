@@ -15,10 +15,9 @@ from typing import ClassVar
 import pytest
 
 from turnwise.cli import data as cli
-from turnwise.data import registry
+from turnwise.data import get
 from turnwise.data.download import download
-from turnwise.data.get import get_corpus
-from turnwise.data.registry import PublicCorpus, RemoteFile, find_corpus, public_corpora
+from turnwise.data.get import PublicCorpus, RemoteFile, find_corpus, get_corpus, public_corpora
 from turnwise.errors import TurnwiseError
 
 
@@ -43,6 +42,9 @@ class Served(BaseHTTPRequestHandler):
             self.send_error(416)
             return
         self.send_response(206 if start else 200)
+        if start:
+            where = start if "elsewhere" not in self.path else start - 1
+            self.send_header("Content-Range", f"bytes {where}-{len(content) - 1}/{len(content)}")
         self.send_header("ETag", self.version)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
@@ -88,6 +90,15 @@ def test_a_broken_download_goes_on_where_it_stopped(server: str, tmp_path: Path)
     assert download(f"{server}/broken.bin", target, DIGEST) == DIGEST
     assert Served.asked == [None, f"bytes={half}-"]
     assert target.read_bytes() == CONTENT
+
+
+def test_another_part_than_was_asked_for_is_not_glued_on(server: str, tmp_path: Path) -> None:
+    Served.files["/broken-elsewhere.bin"] = CONTENT
+    target = tmp_path / "a.bin"
+    for _ in range(2):
+        with pytest.raises(TurnwiseError, match="cannot be fetched"):
+            download(f"{server}/broken-elsewhere.bin", target)
+    assert not target.exists()
 
 
 def test_a_file_that_has_changed_is_not_glued_to_the_old_one(server: str, tmp_path: Path) -> None:
@@ -147,7 +158,7 @@ def test_every_file_that_cannot_be_had_is_named_and_the_others_come(
 ) -> None:
     Served.files["/b.bin"] = CONTENT
     files = tuple(RemoteFile(f"{server}/{name}", f"raw/{name}") for name in ("a.bin", "b.bin", "c.bin"))
-    monkeypatch.setattr(registry, "public_corpora", lambda: {"mini": PublicCorpus("mini", "m", "none", "", files)})
+    monkeypatch.setattr(get, "public_corpora", lambda: {"mini": PublicCorpus("mini", "m", "none", "", files)})
     with pytest.raises(TurnwiseError, match="1 of 1 corpora are not whole"):
         cli.get(["mini"], tmp_path)
     said = capsys.readouterr()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
-from turnwise.io import tables as table
+from turnwise.io import tables
 from turnwise.io.read import read_rows
 from turnwise.problems import Problem
 
@@ -228,7 +228,7 @@ def test_structs_and_decimals(tmp_path: Path) -> None:
 
 
 def test_parquet_comes_in_batches_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "BATCH", 7)
+    monkeypatch.setattr(tables, "BATCH", 7)
     frame = pl.DataFrame({"reply": [f"r{n}" for n in range(50)], "big": ["x" * 1000] * 50})
     frame.write_parquet(tmp_path / "a.parquet", row_group_size=11)
     rows = list(read_rows(tmp_path / "a.parquet", mapping={"response": "reply"}))

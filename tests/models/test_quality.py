@@ -28,7 +28,7 @@ from turnwise.models import quality
 from turnwise.models.pack import Pack, installed_packs, load_pack
 from turnwise.models.requests import Classify, Continuation, Embed, Request, TokenScores, Window
 from turnwise.models.text import Tokens
-from turnwise.text.facts import TfIdf
+from turnwise.text.inputs import TfIdf
 from turnwise.train import tasks
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, DialogueTurn, read

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.text.augment.inflect import PARTICIPLE, PAST, gerund, inflect, participle, past, plural
-from turnwise.text.augment.lexicon import frequency, readings
 from turnwise.text.augment.substitute import KINDS, Slot, paraphrases, slots, substituted
-from turnwise.text.augment.tag import tag
+from turnwise.text.augment.tag import frequency, readings, tag
 from turnwise.text.tokenise import words
 from turnwise.text.wordnet import base_forms, irregular_forms, lemmas, synsets
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
@@ -16,7 +17,7 @@ from nltk.util import ngrams as nltk_ngrams
 from scipy.stats import entropy as scipy_entropy
 
 from turnwise.text.counts import CountMoments, Counts, Sum
-from turnwise.text.ngrams import joined_ngrams, lcs_length, ngrams
+from turnwise.text.ngrams import bleu_counts, joined_ngrams, lcs_length, ngrams
 
 TOKENS = st.lists(st.sampled_from("abcde"), max_size=12)
 TEXTS = st.lists(TOKENS, min_size=1, max_size=12)
@@ -107,3 +108,14 @@ def test_equals_the_table_on_any_words(first: list[str], second: list[str]) -> N
 def test_long_sequences_contain_themselves(tokens: list[str]) -> None:
     assert lcs_length(tokens, tokens) == len(tokens)
     assert lcs_length(tokens, tokens[::2]) == len(tokens[::2])
+
+
+def test_bleu_of_many_references_takes_linear_time() -> None:
+    def seconds(count: int) -> float:
+        references = tuple((f"w{number}", "a", "b", "c") for number in range(count))
+        start = time.perf_counter()
+        assert bleu_counts(("a", "b", "c", "d"), references).matches == (3, 2, 1, 0)
+        return time.perf_counter() - start
+
+    seconds(10)
+    assert seconds(20_000) < 30 * max(seconds(2_000), 0.005)

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows
-from turnwise.text import facts, inputs
+from turnwise.text import inputs
 from turnwise.train import contradictions, dialogues, sampling
 from turnwise.train.dialogues import Dialogue, DialogueTurn
 
@@ -167,28 +167,28 @@ def test_training_data_is_free_of_rated_dialogues_after_the_step(data_dir: Path)
 @given(st.lists(st.text("abcde ", min_size=1, max_size=20), min_size=2, max_size=6))
 def test_tfidf_ranks_as_scikit_learn_does(texts: list[str]) -> None:
     texts = [text + " zz" for text in texts]
-    ours = facts.TfIdf(texts)
+    ours = inputs.TfIdf(texts)
     theirs = TfidfVectorizer(token_pattern=r"[a-z0-9]+", smooth_idf=True).fit(texts)
     # scikit-learn adds one to every idf; take it away to compare the plain weights.
     theirs.idf_ = theirs.idf_ - 1
     matrix = theirs.transform(texts).toarray()
     expected = matrix @ matrix[0]
-    got = [facts.cosine(ours.vector(texts[0]), ours.vector(text)) for text in texts]
+    got = [inputs.cosine(ours.vector(texts[0]), ours.vector(text)) for text in texts]
     assert got == pytest.approx(list(expected), abs=1e-9)
 
 
 def test_the_fact_a_response_is_about() -> None:
     known = ["i have three dogs.", "my father sold doors.", "i watch the olympics."]
-    tfidf = facts.TfIdf(known)
-    assert facts.choose_fact("my dogs sleep a lot , all three dogs", known, tfidf) == known[0]
-    assert facts.choose_fact("completely unrelated", known, tfidf) is None
-    assert facts.choose_fact("anything", [], tfidf) is None
+    tfidf = inputs.TfIdf(known)
+    assert inputs.choose_fact("my dogs sleep a lot , all three dogs", known, tfidf) == known[0]
+    assert inputs.choose_fact("completely unrelated", known, tfidf) is None
+    assert inputs.choose_fact("anything", [], tfidf) is None
     vectors = {"q": [1.0, 0.1], "a": [0.0, 1.0], "b": [2.0, 0.0]}
-    assert facts.choose_fact_by_meaning("q", ["a", "b"], lambda ts: np.array([vectors[t] for t in ts])) == "b"
+    assert inputs.choose_fact_by_meaning("q", ["a", "b"], lambda ts: np.array([vectors[t] for t in ts])) == "b"
 
 
 def test_wrong_responses_are_wrong_and_of_their_kind() -> None:
-    tfidf = facts.TfIdf(turn.text for d in POOL for turn in d.turns)
+    tfidf = inputs.TfIdf(turn.text for d in POOL for turn in d.turns)
     draw = sampling.Negatives(POOL, tfidf).draw
     rng = Random(0)
     for kind in ("random", "corpus", "dialogue", "similar", "corrupted"):
@@ -205,13 +205,13 @@ def test_wrong_responses_are_wrong_and_of_their_kind() -> None:
 
 
 def test_similar_negatives_are_closer_than_random_ones() -> None:
-    tfidf = facts.TfIdf(turn.text for d in POOL for turn in d.turns)
+    tfidf = inputs.TfIdf(turn.text for d in POOL for turn in d.turns)
     drawer, rng = sampling.Negatives(POOL, tfidf), Random(1)
     near = far = 0.0
     for dialogue in POOL:
         truth = tfidf.vector(dialogue.turns[2].text)
-        near += facts.cosine(truth, tfidf.vector(drawer.similar(dialogue, 2, rng) or ""))
-        far += facts.cosine(truth, tfidf.vector(drawer.random_utterance(dialogue, dialogue.turns[2].text, rng)))
+        near += inputs.cosine(truth, tfidf.vector(drawer.similar(dialogue, 2, rng) or ""))
+        far += inputs.cosine(truth, tfidf.vector(drawer.random_utterance(dialogue, dialogue.turns[2].text, rng)))
     assert near > far
 
 
@@ -223,7 +223,7 @@ def test_the_mix_is_drawn_as_asked() -> None:
 
 
 def test_drawing_is_a_function_of_the_seed() -> None:
-    drawer = sampling.Negatives(POOL, facts.TfIdf(t.text for d in POOL for t in d.turns))
+    drawer = sampling.Negatives(POOL, inputs.TfIdf(t.text for d in POOL for t in d.turns))
     once, again = ([drawer.draw(POOL[3], 1, sampling.Mix(), rng) for _ in range(30)] for rng in (Random(9), Random(9)))
     assert once == again
 

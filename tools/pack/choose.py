@@ -59,7 +59,7 @@ from turnwise.models.text import CausalModel, rectangle
 from turnwise.stats.frechet import frechet
 from turnwise.stats.prd import clustered
 from turnwise.text.corrupt import TRANSFORMS, drop, perturbed, reorder, repeat
-from turnwise.text.facts import TfIdf, choose_fact
+from turnwise.text.inputs import TfIdf, choose_fact
 from turnwise.train.dialogues import Dialogue, DialogueTurn, lines_of, merge_runs, split
 from turnwise.train.sampling import Mix, Negatives, Places
 

@@ -18,7 +18,7 @@ from turnwise.bots.base import Bot, BotError, Prompt, within
 from turnwise.errors import TurnwiseError
 from turnwise.models.generate import MOST_TOKENS, Decoding, Writer
 from turnwise.models.requests import Embed
-from turnwise.text.facts import TfIdf
+from turnwise.text.inputs import TfIdf
 
 if TYPE_CHECKING:
     from turnwise.engine.score import Ask

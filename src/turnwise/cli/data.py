@@ -17,7 +17,7 @@ data = typer.Typer(no_args_is_help=True, help="Look after training and evaluatio
 def list_corpora(format: Printed = Format.table) -> None:
     """List the public corpora. Address, licence, size and checksum as far as they are known for certain."""
     from turnwise.cli import show
-    from turnwise.data.registry import UNKNOWN, public_corpora
+    from turnwise.data.get import UNKNOWN, public_corpora
 
     corpora = list(public_corpora().values())
     files = [record for corpus in corpora for record in corpus.file_records()]
@@ -40,8 +40,7 @@ def get(
 ) -> None:
     """Fetch public corpora. Goes on after a break, and checks what has a known checksum."""
     from turnwise.cli import show
-    from turnwise.data.get import get_corpus
-    from turnwise.data.registry import find_corpus, public_corpora
+    from turnwise.data.get import find_corpus, get_corpus, public_corpora
     from turnwise.errors import TurnwiseError
 
     every = [corpus for corpus in public_corpora().values() if corpus.files]

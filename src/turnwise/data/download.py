@@ -57,6 +57,8 @@ def _fetch(url: str, partial: Path, progress: Progress | None) -> None:
         return
     with answer:
         going_on = answer.status == 206
+        if going_on and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            raise OSError("the server sent another part than was asked for")
         stamp = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         if stamp and not going_on:
             version.write_text(stamp, encoding="utf-8")
@@ -65,7 +67,7 @@ def _fetch(url: str, partial: Path, progress: Progress | None) -> None:
         whole = start + int(length) if length else None
         with partial.open("ab" if going_on else "wb") as file:
             _copy(answer, file, start, whole, progress)
-    if whole is not None and partial.stat().st_size < whole:
+    if whole is not None and partial.stat().st_size != whole:
         raise OSError(f"the connection broke after {partial.stat().st_size:,} of {whole:,} bytes")
 
 

@@ -1,4 +1,4 @@
-"""Getting a corpus: its files, the native rows of those that turnwise can read, and archives unpacked."""
+"""The public corpora that turnwise knows, and how to get one: its files, its native rows, its archives unpacked."""
 
 from __future__ import annotations
 
@@ -6,16 +6,80 @@ import json
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from turnwise.data.download import Progress, download
-from turnwise.data.registry import PublicCorpus, RemoteFile
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic, write_text
 from turnwise.io.read import describe, read_rows
 from turnwise.io.write import example_to_dict
 
+UNKNOWN = "unknown"
 ProgressOf = Callable[[str], Progress | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a corpus: where it is, where it belongs, and what it must be as far as that is known for certain.
+
+    A release that turnwise can read is also written as native rows (`native`); an archive is unpacked into a folder.
+    """
+
+    url: str
+    to: str
+    sha256: str | None = None
+    size: int | None = None
+    native: str | None = None
+    corpus: str | None = None
+    unpack: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what people are told of the file."""
+        return {"url": self.url, "to": self.to, "sha256": self.sha256 or UNKNOWN, "size": self.size or UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class PublicCorpus:
+    """A corpus and its public address. Without files it has to be fetched by hand, or is not public."""
+
+    name: str
+    what: str
+    licence: str
+    page: str
+    files: tuple[RemoteFile, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """One record of `turnwise data list --format json`."""
+        return self._about() | {"files": [one.to_dict() for one in self.files]}
+
+    def file_records(self) -> list[dict[str, object]]:
+        """The lines of `turnwise data list --format csv`: one a file, or one alone where there is nothing to fetch."""
+        return [self._about() | one.to_dict() for one in self.files or (RemoteFile("", ""),)]
+
+    def _about(self) -> dict[str, object]:
+        return {"name": self.name, "what": self.what, "licence": self.licence, "page": self.page}
+
+
+@cache
+def public_corpora() -> dict[str, PublicCorpus]:
+    """Every corpus by name."""
+    content = json.loads(files("turnwise.data").joinpath("corpora.json").read_text(encoding="utf-8"))
+    return {
+        one["name"]: PublicCorpus(
+            one["name"], one["what"], one["licence"], one["page"], tuple(RemoteFile(**file) for file in one["files"])
+        )
+        for one in content["corpora"]
+    }
+
+
+def find_corpus(name: str) -> PublicCorpus:
+    """The corpus of this name."""
+    known = public_corpora()
+    if name not in known:
+        raise TurnwiseError(f"no public corpus is called '{name}'; there are: {', '.join(known)}")
+    return known[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.problems import Problem
     from turnwise.stats.arrays import ExactSums
     from turnwise.stats.frechet import Moments
-    from turnwise.text.bleu import BleuCounts
     from turnwise.text.counts import Hashed, Sum
+    from turnwise.text.ngrams import BleuCounts
 
     # Files hold these names, so a class may be renamed and its name here may not.
     return {

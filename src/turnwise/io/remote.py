@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError, in_brief
+from turnwise.files import atomic
 from turnwise.io.read import read_rows
 from turnwise.io.reader import suffixes
 from turnwise.io.source import is_readable, printable, resolve
@@ -129,7 +130,11 @@ def retrieve(address: str, into: Path) -> bool:
         found = [info for info in filesystem.get_file_info(selector) if info.is_file]
         for info in found:
             into.mkdir(parents=True, exist_ok=True)
-            with filesystem.open_input_stream(info.path) as content, (into / info.base_name).open("wb") as out:
+            with (
+                filesystem.open_input_stream(info.path) as content,
+                atomic(into / info.base_name) as partial,
+                partial.open("wb") as out,
+            ):
                 while chunk := content.read(CHUNK):
                     out.write(chunk)
         return bool(found)

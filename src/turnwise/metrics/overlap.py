@@ -13,8 +13,7 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import Mode, Need, PooledMetric, Score, TurnMetric
 from turnwise.metrics.registry import register
 from turnwise.problems import Problem
-from turnwise.text.bleu import MAX_ORDER, BleuCounts, Smoothing, bleu, bleu_counts, nlg_eval_bleu
-from turnwise.text.ngrams import lcs_length
+from turnwise.text.ngrams import MAX_ORDER, BleuCounts, Smoothing, bleu, bleu_counts, lcs_length, nlg_eval_bleu
 from turnwise.text.stem import stem
 from turnwise.text.tokenise import Tokens, lower_words
 from turnwise.text.wordnet import synonyms

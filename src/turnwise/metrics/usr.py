@@ -35,8 +35,7 @@ from turnwise.metrics.scaling import BATCH, DEFAULT, Calibrated, check_count, lo
 from turnwise.models.quality import yes
 from turnwise.models.requests import Classify, Request, Window
 from turnwise.problems import Problem
-from turnwise.text.facts import TfIdf, choose_fact
-from turnwise.text.inputs import context_text
+from turnwise.text.inputs import TfIdf, choose_fact, context_text
 
 CITE = "Mehri and Eskenazi 2020, USR: An Unsupervised and Reference Free Evaluation Metric for Dialog"
 MODES: tuple[Mode, ...] = ("recommended", "paper", "released")

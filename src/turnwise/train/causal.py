@@ -25,8 +25,7 @@ from transformers import LlamaForCausalLM
 
 from turnwise.files import write_json
 from turnwise.models.export.storage import block_size
-from turnwise.text.facts import TfIdf
-from turnwise.text.inputs import SEPARATOR, restyled, spaced
+from turnwise.text.inputs import SEPARATOR, TfIdf, restyled, spaced
 from turnwise.train.checkpoint import open_network, save_model
 from turnwise.train.classifiers import by_length
 from turnwise.train.config import Config

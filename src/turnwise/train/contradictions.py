@@ -15,8 +15,7 @@ from random import Random
 from typing import Literal
 
 from turnwise.text import wordnet
-from turnwise.text.facts import words_of
-from turnwise.text.inputs import spaced, unpunctuated
+from turnwise.text.inputs import spaced, unpunctuated, words_of
 from turnwise.train.dialogues import Dialogue
 from turnwise.train.sampling import TooLittleError
 

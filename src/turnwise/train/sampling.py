@@ -12,7 +12,7 @@ from typing import Literal
 
 from turnwise.errors import TurnwiseError
 from turnwise.text.corrupt import drop, reorder, repeat
-from turnwise.text.facts import TfIdf, cosine
+from turnwise.text.inputs import TfIdf, cosine
 from turnwise.train.dialogues import Dialogue
 
 Place = tuple[Dialogue, int]

@@ -18,8 +18,16 @@ from turnwise.engine.session import Session
 from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Embed, Floats
 from turnwise.text.corrupt import valid_or_corrupted
-from turnwise.text.facts import LEAST_OF_MEANING, LEAST_OF_WORDS, ChooseFact, TfIdf, by_meaning, by_words
-from turnwise.text.inputs import context_text, restyled
+from turnwise.text.inputs import (
+    LEAST_OF_MEANING,
+    LEAST_OF_WORDS,
+    ChooseFact,
+    TfIdf,
+    by_meaning,
+    by_words,
+    context_text,
+    restyled,
+)
 from turnwise.train import contradictions
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, lines_of, merge_runs

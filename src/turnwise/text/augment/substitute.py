@@ -13,8 +13,7 @@ from random import Random
 from typing import Literal, get_args
 
 from turnwise.text.augment.inflect import inflect
-from turnwise.text.augment.lexicon import CLOSED
-from turnwise.text.augment.tag import tag
+from turnwise.text.augment.tag import CLOSED, tag
 from turnwise.text.tokenise import TOKEN
 from turnwise.text.wordnet import Pos, base_forms, synsets
 
