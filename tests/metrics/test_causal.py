@@ -186,9 +186,9 @@ def test_a_stored_reference(toy: Toy, tmp_path: Path) -> None:
     assert score.value == pytest.approx(float(above_cutoff(score.parts["raw"], cutoff)))
     assert "reference.json#" in signature(request, load_metric(request), full=True)
     # A quantile of means says nothing of sums.
-    with pytest.raises(TurnwiseError, match=r"know nothing of 'coherence\[reduction=sum\]'"):
+    with pytest.raises(TurnwiseError, match=r"no calibration for 'coherence\[reduction=sum\]'"):
         load_metric(f"coherence[reduction=sum,constants={file}]")
-    with pytest.raises(TurnwiseError, match="know nothing of 'coherence:released'"):
+    with pytest.raises(TurnwiseError, match="no calibration for 'coherence:released'"):
         load_metric(f"coherence:released[constants={file}]")
     with pytest.raises(TurnwiseError, match=r"no quantile 0\.07"):
         load_metric(f"coherence[constants={file},quantile=0.07]")
@@ -228,7 +228,7 @@ def test_forms_show_in_range_and_signature() -> None:
         ("coherence[turns=0]", "or all"),
         ("coherence[quantile=2]", "from 0 to 1"),
         ("coherence[constants=nowhere]", "no constants are called 'nowhere'"),
-        ("coherence[constants=published]", "know nothing of 'coherence'"),
+        ("coherence[constants=published]", "no calibration for 'coherence'"),
         ("fluency[reduction=max]", "choose one of mean, sum, median, min"),
         ("fluency[turns=2]", "no option 'turns'"),
     ],

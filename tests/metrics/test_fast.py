@@ -69,9 +69,11 @@ def test_a_composite_takes_the_fast_form_of_its_parts(toy: Toy, whole: str, part
 def test_constants_of_the_exact_form_are_none_for_the_fast_one(toy: Toy, tmp_path: Path) -> None:
     published = f"feeds={PUBLISHED_FEEDS},constants=published"
     for request in (f"usr[fast=true,{published}]", f"usr[mlm=usr-mlm[fast=true],{published}]"):
-        with pytest.raises(TurnwiseError, match=r"'published' know nothing of 'usr-mlm\[fast=true\]'.*constants=batch"):
+        with pytest.raises(
+            TurnwiseError, match=r"no calibration for 'usr-mlm\[fast=true\]' in 'published'.*constants=batch"
+        ):
             load_metric(request)
-    with pytest.raises(TurnwiseError, match=r"know nothing of 'mlm-likelihood\[fast=true\]'"):
+    with pytest.raises(TurnwiseError, match=r"no calibration for 'mlm-likelihood\[fast=true\]'"):
         load_metric("usl-h[fast=true,constants=published]")
     own = tmp_path / "own.json"
     own.write_text(json.dumps({"mlm-likelihood[fast=true]": {"quantiles": {"0.25": 1.0, "0.75": 3.0}}}))

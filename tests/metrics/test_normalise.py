@@ -77,8 +77,8 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
     [
         (lambda: load_constants("publisht"), "there are: published"),
         (lambda: load_constants("absent.json"), "absent.json: cannot be read"),
-        (lambda: load_constants("published").bounds("mlm-slor", QUARTILES), "know nothing of 'mlm-slor'"),
-        (lambda: load_constants("published").moments("usr-mlm:paper"), "know nothing of 'usr-mlm:paper'"),
+        (lambda: load_constants("published").bounds("mlm-slor", QUARTILES), "no calibration for 'mlm-slor'"),
+        (lambda: load_constants("published").moments("usr-mlm:paper"), "no calibration for 'usr-mlm:paper'"),
         (lambda: load_constants("published").bounds("mlm-nce", (0, 1)), "no quantile 0 of 'mlm-nce'"),
         (lambda: load_constants("published").moments("mlm-nce"), "no mean"),
     ],
@@ -122,6 +122,20 @@ def test_a_run_says_whose_constants_it_borrows(toy_pack: Pack) -> None:
     assert "constants=batch" in line
     for own in (None, "turnwise-mini@int8"):
         assert tw.evaluate(rows, ["usr", "usl-h"], models=own, cache="off").problems == []
+
+
+def test_a_pack_brings_its_own_constants(toy_pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    from turnwise.metrics import scaling
+
+    content = Pack(scaling.installed_packs()["turnwise-mini"]).calibration
+    mean, std = content["nup"]["mean"], content["nup"]["std"]
+    assert load_constants("turnwise-mini").moments("nup") == (mean, std)
+    monkeypatch.setattr(scaling, "installed_packs", lambda: {"toy": toy_pack.folder})
+    for name in ("toy", "turnwise-mini"):
+        scaling._loaded.cache_clear()
+        with pytest.raises(TurnwiseError, match=f"no calibration for 'nup' in '{name}' .*constants=batch"):
+            load_constants(name).moments("nup")
+    scaling._loaded.cache_clear()
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "1/2/3", "nan/1", "1/", "inf/2"])

@@ -217,7 +217,7 @@ def test_a_part_may_have_options_of_its_own(toy: Toy) -> None:
     ],
 )
 def test_constants_of_one_form_are_not_read_as_anothers(request_: str, form: str) -> None:
-    words = f"know nothing of '{re.escape(form)}' .*give constants=batch, or a JSON file of your own"
+    words = f"no calibration for '{re.escape(form)}' .*give constants=batch, or a JSON file of your own"
     with pytest.raises(TurnwiseError, match=words):
         load_metric(request_)
 
@@ -290,7 +290,7 @@ def test_the_group_is_filtered_by_what_a_file_has() -> None:
     [
         ("usr[feeds=mlm/mlm]", "write five of mlm, dr_c, dr_f"),
         ("usr[feeds=mlm/mlm/mlm/mlm/nupp]", "did you mean 'nup'"),
-        ("usr[feeds=mlm/mlm/mlm/mlm/meteor,constants=published]", "know nothing of 'meteor'"),
+        ("usr[feeds=mlm/mlm/mlm/mlm/meteor,constants=published]", "no calibration for 'meteor'"),
         ("usr[feeds=mlm/mlm/mlm/mlm/nup,means=1/2/3,stds=1/1/1]", "give constants for others"),
         ("usr[weights=1/2]", "write 5 numbers"),
         ("usr[means=1/2/3]", "go together"),

@@ -1,8 +1,8 @@
 """How raw sub-scores become comparable: z-scores and quantile clamps, with constants that are data.
 
-`constants.json` beside this file holds named sets of constants: the authors' own, and one per model pack, measured
-on that pack's training dialogues. A set maps a metric, as it is asked for, to its mean, deviation and quantiles; a
-composite in another mode reads it as speaking of its parts in that mode. A user's own set is a file of one set, in
+`constants.json` beside this file holds the sets of constants that papers published. A pack brings its own set, its
+`calibration.json`, measured on its training dialogues. A set maps a metric, as it is asked for, to its mean, deviation
+and quantiles; a composite in another mode reads it as speaking of its parts in that mode. A user's own set is a file in
 the same form; `measure` makes one.
 """
 
@@ -21,10 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import RunMetric
+from turnwise.models.pack import DEFAULT_PACK, INSTALL, Pack, installed_packs
 
 FILE = Path(__file__).with_name("constants.json")
 # What composites use unless they are told otherwise: the bundled pack's own set (tools/pack/choose.py).
-DEFAULT = "turnwise-mini"
+DEFAULT = DEFAULT_PACK
 # Not a set but the request to use the constants of the very scores that are judged.
 BATCH = "batch"
 # Nobody's constants: scores as they are.
@@ -69,9 +70,10 @@ class Constants:
         # Another form's numbers would be read as this one's: a sum lies far below a mean.
         if request not in self.scales:
             known = ", ".join(self.scales) or "nothing"
+            install = f"Fix: {INSTALL}, or " if self.name == DEFAULT and not self.scales else ""
             raise TurnwiseError(
-                f"constants '{self.name}' know nothing of '{request}' (they know: {known}); "
-                f"give constants={BATCH}, or a JSON file of your own"
+                f"no calibration for '{request}' in '{self.name}' (it has: {known}); "
+                f"{install}give constants={BATCH}, or a JSON file of your own"
             )
         return self.scales[request]
 
@@ -91,11 +93,13 @@ def file_state(path: Path) -> tuple[int, int] | None:
 def _loaded(name: str, _state: tuple[int, int] | None) -> Constants:
     if name.endswith(".json"):
         content = _read(Path(name))
-    elif name not in (sets := _read(FILE)):
-        offered = ", ".join([*sets, BATCH])
-        raise TurnwiseError(f"no constants are called '{name}'; there are: {offered}, or a JSON file of your own")
     else:
-        content = sets[name]
+        published, packs = _read(FILE), installed_packs()
+        if name not in {*published, *packs, DEFAULT}:
+            offered = ", ".join([*published, *packs, BATCH])
+            raise TurnwiseError(f"no constants are called '{name}'; there are: {offered}, or a JSON file of your own")
+        # The default pack may not be installed: it has a name, and no calibration for anything.
+        content = Pack(packs[name]).calibration if name in packs else published.get(name, {})
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
     return Constants(name, f"{Path(name).name}#{digest}", _scales(content, name))
 
