@@ -7,7 +7,7 @@ import re
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import CLASSIC, entries, expand, lacking, load_metric, signature, split_list
+from turnwise.metrics.registry import CLASSIC, expand, lacking, load_metric, signature, split_list
 
 
 def test_a_name_a_mode_and_options() -> None:
@@ -86,13 +86,3 @@ def test_the_models_that_a_form_asks_are_those_that_it_names() -> None:
     assert load_metric("bertscore[encoder=nup-trunk]").roles == {"nup-trunk"}
     assert load_metric("coherence[role=causal-lm-large]").roles == {"causal-lm-large"}
     assert load_metric("usr-dr-c:released").roles == {"nup"}
-
-
-@pytest.mark.parametrize("name", entries())
-def test_a_class_speaks_for_the_recommended_form(name: str) -> None:
-    entry, metric = entries()[name], load_metric(name)
-    assert (entry.cls.roles, entry.cls.range, entry.cls.higher_is_better) == (
-        metric.roles,
-        metric.range,
-        metric.higher_is_better,
-    )

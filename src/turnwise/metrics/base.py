@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
@@ -107,12 +107,25 @@ class Metric(ABC):
     modes: ClassVar[tuple[Mode, ...]] = ("recommended",)
     # The options that a mode sets; the fields' own defaults are those of the recommended form.
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
-    roles: ClassVar[frozenset[str]] = frozenset()
     # Options with which it asks fewer of them: the form that a group takes where some are not there.
     fewer_roles: ClassVar[str] = ""
-    higher_is_better: ClassVar[bool | None] = True
-    # Intervals of systems end where it ends, so it is narrower only where a metric says so.
-    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+
+    # Facts that a class gives as plain attributes, or as properties if they depend on its options.
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Return the roles of the models that it asks."""
+        return frozenset()
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """Return the direction, None without one."""
+        return True
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Return the ends of its scale. Intervals of systems end there too."""
+        return -math.inf, math.inf
 
     def requests(self, example: Example) -> Sequence[Request]:
         """What this metric asks of models to judge an example; `judge` gets the answers in the same order."""
@@ -311,11 +324,6 @@ def requests_of_parts(parts: Mapping[K, Metric], example: Example) -> list[Reque
     """All that the parts of a composite ask for; a part whose needs are not met asks for nothing."""
     met = (part for part in parts.values() if part.unmet_need(example) is None)
     return [request for part in met for request in part.requests(example)]
-
-
-def roles_of_parts(parts: Iterable[Metric]) -> frozenset[str]:
-    """All the models that the parts of a composite ask."""
-    return frozenset(role for part in parts for role in part.roles)
 
 
 def judge_parts(parts: Mapping[K, Metric], example: Example, answers: Sequence[Any]) -> dict[K, Score]:

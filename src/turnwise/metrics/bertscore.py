@@ -115,12 +115,13 @@ class BertScore(RunMetric):
         "released": ROBERTA_LARGE,
         "paper": {**ROBERTA_LARGE, "of": "recall"},
     }
-    roles: ClassVar[frozenset[str]] = frozenset({"encoder"})
-    range: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
+    range = (-math.inf, 1.0)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset({self.encoder})
 
     def __post_init__(self) -> None:
-        # The class speaks for the recommended form; others ask other encoders.
-        object.__setattr__(self, "roles", frozenset({self.encoder}))
         # Read now, so that a request that cannot be met is answered before any work is done.
         _ = self._read
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, PartScore, RunMetric, Score, judge_parts, requests_of_parts, roles_of_parts
+from turnwise.metrics.base import Metric, PartScore, RunMetric, Score, judge_parts, requests_of_parts
 from turnwise.metrics.scaling import Clamp, Normaliser
 from turnwise.models.requests import Request
 from turnwise.problems import Problem
@@ -124,6 +124,10 @@ class Composite(RunMetric):
         """Return the parts by name."""
 
     @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(role for part in self.members.values() for role in part.roles)
+
+    @property
     def excused(self) -> frozenset[str]:
         """Return the parts that may be missing."""
         return frozenset()
@@ -184,14 +188,11 @@ class CompositeMetric(Composite):
 
     summary: ClassVar[str] = "a composition of other metrics, read from a configuration"
     cite: ClassVar[str] = "none: the configuration is the user's own"
-    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    range = (-math.inf, math.inf)
 
     parts: tuple[Part, ...]
     intercept: float = 0.0
     composition: str = "linear"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
 
     @property
     def members(self) -> Mapping[str, Metric]:

@@ -77,7 +77,6 @@ class Distance(SystemMetric):
     cite: ClassVar[str] = CITE
     needs: ClassVar[frozenset[Need]] = frozenset({"context", "references"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
-    roles: ClassVar[frozenset[str]] = frozenset({"nup-trunk"})
     _as_published: ClassVar[Mapping[str, object]] = {
         "role": "encoder",
         "layer": "-1",
@@ -92,8 +91,10 @@ class Distance(SystemMetric):
             raise ValueError(f"option layer={self.layer}: write a whole number; -1 is the last layer")
         if self.most_references < 1:
             raise ValueError(f"option most_references={self.most_references}: write a whole number from 1 up")
-        # The class speaks for the recommended form; this one may ask another model.
-        object.__setattr__(self, "roles", frozenset({self.role}))
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset({self.role})
 
     def requests(self, example: Example) -> Sequence[Request]:
         context = (SEPARATOR if self.joined == "separator" else " ").join(last_turns(example.context, self.turns))
@@ -129,8 +130,8 @@ class FrechetBertDistance(Distance):
         "released": Distance._as_published,
         "paper": {**Distance._as_published, "squared": False},
     }
-    higher_is_better: ClassVar[bool | None] = False
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    higher_is_better = False
+    range = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -188,7 +189,7 @@ class PrecisionRecallDistance(Distance):
         "released": {**_clusters, "grid": "released", "smoothing": SMOOTHING},
         "paper": _clusters,
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -93,8 +93,8 @@ class VectorMetric(TurnMetric):
     needs: ClassVar[frozenset[Need]] = frozenset({"references"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"oov": "mean", "lower": False}}
-    roles: ClassVar[frozenset[str]] = frozenset({"vectors"})
-    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    roles = frozenset({"vectors"})
+    range = (-1.0, 1.0)
 
     @abstractmethod
     def compare(self, hypothesis: Vectors, reference: Vectors) -> tuple[float, dict[str, float]]:

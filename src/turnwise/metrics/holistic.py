@@ -77,16 +77,18 @@ class CausalMetric(Calibrated):
 
     cite: ClassVar[str] = CITE
     modes: ClassVar[tuple[Mode, ...]] = MODES
-    range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"causal-lm"})
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return (-math.inf, 0.0) if self.constants == RAW else (0.0, 1.0)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset({self.role})
 
     def __post_init__(self) -> None:
         if not 0 <= self.quantile <= 1:
             raise ValueError(f"option quantile={self.quantile:g}: write a number from 0 to 1")
-        if self.constants != RAW:
-            # The class speaks for the recommended form; a normalised score lies elsewhere.
-            object.__setattr__(self, "range", (0.0, 1.0))
-        object.__setattr__(self, "roles", frozenset({self.role}))
         # Looked up now, so that a request that cannot be met is answered before any work is done.
         _ = self.cutoff
 
@@ -246,16 +248,17 @@ class Consistency(TurnMetric):
         "paper": {"aggregate": "mean", "max_length": RELEASED_LENGTH},
         "released": {"scale": 5.0, "max_length": RELEASED_LENGTH},
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"nli"})
+    roles = frozenset({"nli"})
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, self.scale
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < float("inf"):
             raise ValueError(f"option scale={self.scale:g}: write a number above 0")
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"option max_length={self.max_length}: write a whole number of at least 1")
-        # The class speaks for the recommended form; another scale ends elsewhere.
-        object.__setattr__(self, "range", (0.0, self.scale))
 
     def unmet_need(self, example: Example) -> Problem | None:
         return super().unmet_need(example) or (None if own_turns(example) else NO_EARLIER_TURN)
@@ -331,7 +334,7 @@ class Diversity(GroupMetric):
     cite: ClassVar[str] = CITE
     needs: ClassVar[frozenset[Need]] = frozenset({"group"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    range = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         if self.n < 1:

@@ -81,7 +81,7 @@ class Blended(RunMetric):
         "paper": {"scale": "batch"},
         "released": {"scale": "batch", "blend": "min", "turns": "all"},
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
@@ -146,7 +146,7 @@ class Ruber(Blended):
     cite: ClassVar[str] = (
         "Tao et al. 2018, RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog"
     )
-    roles: ClassVar[frozenset[str]] = frozenset({"ruber", "vectors"})
+    roles = frozenset({"ruber", "vectors"})
 
     def vectors(self, text: str) -> Request:
         return Lookup(plain_words(text))
@@ -170,7 +170,7 @@ class BertRuber(Blended):
 
     summary: ClassVar[str] = "RUBER on sentence vectors of a pretrained encoder"
     cite: ClassVar[str] = "Ghazarian et al. 2019, Better Automatic Evaluation with Contextualized Embeddings"
-    roles: ClassVar[frozenset[str]] = frozenset({"bert-ruber", "encoder"})
+    roles = frozenset({"bert-ruber", "encoder"})
 
     def vectors(self, text: str) -> Request:
         return Embed(text, layer=LAYER)
@@ -188,7 +188,7 @@ class Pone(BertRuber):
     cite: ClassVar[str] = (
         "Lan et al. 2020, PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue"
     )
-    roles: ClassVar[frozenset[str]] = frozenset({"pone", "encoder"})
+    roles = frozenset({"pone", "encoder"})
 
 
 # --- Two of MAUDE's baselines, both with InferSent's comparison: over a recurrent network, and over-------
@@ -207,7 +207,7 @@ class Compared(TurnMetric):
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"turns": "all"}}
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
@@ -225,7 +225,7 @@ class InferSent(Compared):
     """Reads words with a recurrent network; of a long context, the last ones."""
 
     summary: ClassVar[str] = "a recurrent network's word that the response is the true one, whole and in place"
-    roles: ClassVar[frozenset[str]] = frozenset({"infersent", "vectors"})
+    roles = frozenset({"infersent", "vectors"})
 
 
 @register({"bert-nli": {}})
@@ -234,7 +234,7 @@ class BertNli(Compared):
     """DistilBERT-NLI in MAUDE's tables: a frozen encoder's vectors of the flattened context and of the response."""
 
     summary: ClassVar[str] = "the same word from a frozen encoder's vectors"
-    roles: ClassVar[frozenset[str]] = frozenset({"bert-nli", "encoder"})
+    roles = frozenset({"bert-nli", "encoder"})
 
 
 # --- Skip-thought (Kiros et al. 2015): texts are alike if a network that foretells neighbours reads-------
@@ -258,8 +258,8 @@ class SkipThought(TurnMetric):
     needs: ClassVar[frozenset[Need]] = frozenset({"references"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {}
-    roles: ClassVar[frozenset[str]] = frozenset({"skip-thought", "vectors"})
-    range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    roles = frozenset({"skip-thought", "vectors"})
+    range = (-1.0, 1.0)
 
     def requests(self, example: Example) -> Sequence[Request]:
         networks = ("uni", "bi") if self.part == "both" else (self.part,)

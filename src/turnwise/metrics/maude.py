@@ -33,13 +33,14 @@ class Maude(TurnMetric):
         "paper": {"role": "maude-paper"},
         "released": {"role": "maude-released"},
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"maude"})
+    range = (0.0, 1.0)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset({self.role})
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
-        # The class speaks for the recommended form; the others ask other heads.
-        object.__setattr__(self, "roles", frozenset({self.role}))
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (Converse(tuple(last_turns(example.context, self.turns)), example.response, role=self.role),)

@@ -27,7 +27,7 @@ class OverlapMetric(TurnMetric):
 
     needs: ClassVar[frozenset[Need]] = frozenset({"references"})
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "released")
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def tokens(self, text: str) -> Tokens:
         """The tokens of a text: nlg-eval's are the words between spaces, ours are tokenised and lower-case."""

@@ -256,7 +256,7 @@ def expand(metrics: Asked, offered: frozenset[str], roles: frozenset[str] = froz
             chosen.setdefault(request, load_metric(request))
     if not chosen:
         groups = [name for name in wanted if isinstance(name, str) and name in GROUPS]
-        missing = {role for name in groups for part in GROUPS[name]() for role in METRICS.get(part).cls.roles}
+        missing = {role for name in groups for part in GROUPS[name]() for role in load_metric(part).roles}
         if absent := sorted(missing - roles):
             raise TurnwiseError(
                 f"{', '.join(groups)} needs models that are not there: {', '.join(absent)}; give `models`"
@@ -342,20 +342,20 @@ def lacking(request: str, offered: frozenset[str]) -> list[str]:
 
 
 def _record(entry: Entry) -> dict[str, str]:
-    cls = entry.cls
-    low, high = cls.range
+    metric = load_metric(entry.name)
+    low, high = metric.range
     direction = {True: "higher is better", False: "lower is better", None: "no direction"}
     return {
         "name": entry.name,
-        "summary": cls.summary,
-        "level": cls.level,
-        "needs": ", ".join(["response", *sorted(cls.needs)]),
-        "models": ", ".join(sorted(cls.roles)),
-        "modes": ", ".join(cls.modes),
+        "summary": metric.summary,
+        "level": metric.level,
+        "needs": ", ".join(["response", *sorted(metric.needs)]),
+        "models": ", ".join(sorted(metric.roles)),
+        "modes": ", ".join(metric.modes),
         "options": _options(entry),
-        "direction": direction[cls.higher_is_better],
+        "direction": direction[metric.higher_is_better],
         "range": f"{low:g} to {high:g}",
-        "cite": cls.cite,
+        "cite": metric.cite,
     }
 
 

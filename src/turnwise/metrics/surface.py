@@ -24,8 +24,8 @@ class Length(TurnMetric):
 
     summary: ClassVar[str] = "number of words in the response"
     cite: ClassVar[str] = "none: the baseline that every other metric should beat"
-    higher_is_better: ClassVar[bool | None] = None
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    higher_is_better = None
+    range = (0.0, math.inf)
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         return Score(float(len(example.response.split())))
@@ -65,7 +65,7 @@ class Distinct(NgramMetric):
 
     summary: ClassVar[str] = "different n-grams as a share of all n-grams"
     cite: ClassVar[str] = "Li et al. 2016, A Diversity-Promoting Objective Function for Neural Conversation Models"
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def grams(self, text: str) -> Mapping[str, int]:
         return count_ngrams(tuple(text.split()) if self.mode == "released" else lower_words(text), self.n)
@@ -81,7 +81,7 @@ class Entropy(NgramMetric):
 
     summary: ClassVar[str] = "entropy of the n-grams, in nats"
     cite: ClassVar[str] = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue"
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    range = (0.0, math.inf)
 
     def grams(self, text: str) -> Mapping[str, int]:
         if self.mode == "recommended":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric, roles_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric
 from turnwise.metrics.composite import COMPOSITIONS, Composite, Floats
 from turnwise.metrics.masked import (
     NO_FAST_PART,
@@ -145,9 +145,12 @@ class UslH(Calibrated, Composite):
         "released": {"sensible": "nup", "constants": "published"},
         "paper": {"sensible": "nup", "clamp": (0.0, 1.0), "constants": BATCH},
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"vup", "nup", "dr-f", "masked-lm"})
     fewer_roles: ClassVar[str] = "sensible=nup"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        # Weights below 0 do not keep the whole between its qualities.
+        return (0.0, 1.0) if min(self.alphas + self.betas) >= 0 else (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
         if self.composition not in get_args(Composition):
@@ -159,20 +162,16 @@ class UslH(Calibrated, Composite):
                     raise ValueError(f"option {option}: they must add up to 1")
         if COMPOSITIONS[self.composition].mean is not None and min(self.alphas + self.betas) < 0:
             raise ValueError(f"option composition={self.composition}: a mean has no weights below 0; give 0 or more")
-        if min(self.alphas + self.betas) < 0:
-            # The class speaks for weights that keep the whole between its qualities.
-            object.__setattr__(self, "range", (-math.inf, math.inf))
         if not self.likable:
             raise ValueError("option likability: name a metric, or several with / between them")
         check_count(self.clamp, "clamp", 2)
         low, high = self.clamp
         if not 0 <= low < high <= 1:
             raise ValueError("option clamp: write two quantiles from 0 to 1, the lower first")
-        # Made now, so that a request that cannot be met is answered before any work is done.
-        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
+        # Parts and numbers are looked up now, so that a wrong request fails before any work is done.
         if self.fast and not any(getattr(part, "fast", False) for part in self.members.values()):
             raise ValueError(NO_FAST_PART)
-        _ = self.bounds
+        _ = self.bounds, self.members
 
     @property
     def first_two(self) -> tuple[str, str]:
@@ -273,8 +272,8 @@ class ValidUtterance(TurnMetric):
     cite: ClassVar[str] = CITE
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"max_length": RELEASED_LENGTH}}
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"vup"})
+    range = (0.0, 1.0)
+    roles = frozenset({"vup"})
 
     def __post_init__(self) -> None:
         check_length(self.max_length, SHORTEST)
@@ -308,8 +307,8 @@ class NextUtterance(TurnMetric):
         "released": {"turns": "5", **_lengths},
         "paper": {"turns": "1", **_lengths},
     }
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"nup"})
+    range = (0.0, 1.0)
+    roles = frozenset({"nup"})
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
@@ -341,8 +340,8 @@ class Empathy(TurnMetric):
 
     summary: ClassVar[str] = "how probable it is that the response carries an emotion"
     cite: ClassVar[str] = CITE
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"emotion"})
+    range = (0.0, 1.0)
+    roles = frozenset({"emotion"})
 
     def __post_init__(self) -> None:
         check_turns(self.turns, least=0)
@@ -365,7 +364,7 @@ class Likelihood(TurnMetric):
     """A value of the response's log-likelihood and its number of tokens. Its context is left out on purpose."""
 
     cite: ClassVar[str] = CITE
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    range = (0.0, math.inf)
 
     @abstractmethod
     def value(self, total: float, tokens: int) -> float:
@@ -387,7 +386,7 @@ class MaskedLm(Likelihood):
     fast: bool = False
 
     modes: ClassVar[tuple[Mode, ...]] = MODES
-    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm"})
+    roles = frozenset({"masked-lm"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (MaskedLikelihood(example.response, masked=not self.fast),)
@@ -410,8 +409,8 @@ class MlmNce(MaskedLm):
     """Higher is more ordinary, so people's specificity falls with it."""
 
     summary: ClassVar[str] = "mean log-likelihood of the response's tokens under a masked language model"
-    higher_is_better: ClassVar[bool | None] = False
-    range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
+    higher_is_better = False
+    range = (-math.inf, 0.0)
 
     def value(self, total: float, tokens: int) -> float:
         return total / tokens
@@ -423,8 +422,8 @@ class MlmPerplexity(MaskedLm):
     """The authors tried it for understandability."""
 
     summary: ClassVar[str] = "pseudo-perplexity of the response under a masked language model"
-    higher_is_better: ClassVar[bool | None] = False
-    range: ClassVar[tuple[float, float]] = (1.0, math.inf)
+    higher_is_better = False
+    range = (1.0, math.inf)
 
     def value(self, total: float, tokens: int) -> float:
         return math.exp(min(-total / tokens, 700.0))
@@ -436,7 +435,7 @@ class CausalLikelihood(Likelihood):
     """Specificity by a causal language model in place of the masked one."""
 
     summary: ClassVar[str] = "summed surprisal of the response under a causal language model, in nats"
-    roles: ClassVar[frozenset[str]] = frozenset({"causal-lm"})
+    roles = frozenset({"causal-lm"})
 
     def value(self, total: float, tokens: int) -> float:
         return -total
@@ -452,8 +451,8 @@ class MlmSlor(MaskedLm):
 
     summary: ClassVar[str] = "log-likelihood above that of the bare words, per token"
     modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper")
-    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm", "unigrams"})
+    range = (-math.inf, math.inf)
+    roles = frozenset({"masked-lm", "unigrams"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (*super().requests(example), Lookup(plain_words(example.response), role="unigrams"))
@@ -479,8 +478,8 @@ class InverseWordFrequency(TurnMetric):
 
     summary: ClassVar[str] = "how rare the words of the response are, in nats"
     cite: ClassVar[str] = "Zhang et al. 2018, Learning to Control the Specificity in Neural Response Generation"
-    range: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    roles: ClassVar[frozenset[str]] = frozenset({"unigrams"})
+    range = (0.0, math.inf)
+    roles = frozenset({"unigrams"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (Lookup(plain_words(example.response), role="unigrams"),)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example, is_blank
-from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric, roles_of_parts
+from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric
 from turnwise.metrics.composite import Composite
 from turnwise.metrics.masked import (
     NO_FAST_PART,
@@ -171,8 +171,7 @@ class Usr(Calibrated, Composite):
         "released": {**_published, "constants": "published"},
         "paper": {**_published, "mlm": "usr-mlm:paper[sign=1]", "constants": BATCH},
     }
-    range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    roles: ClassVar[frozenset[str]] = frozenset({"vup", "masked-lm", "nup", "dr-f"})
+    range = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
         if len(self.feeds) != len(QUALITIES):
@@ -188,11 +187,10 @@ class Usr(Calibrated, Composite):
                 raise ValueError(f"options means and stds are those of {', '.join(PARTS)}; give constants for others")
             if min(self.stds) <= 0:
                 raise ValueError("option stds: deviations are greater than 0")
-        # Made now, so that a request that cannot be met is answered before any work is done.
-        object.__setattr__(self, "roles", roles_of_parts(self.members.values()))
+        # Parts and numbers are looked up now, so that a wrong request fails before any work is done.
         if self.fast and not any(getattr(part, "fast", False) for part in self.members.values()):
             raise ValueError(NO_FAST_PART)
-        _ = self.regression
+        _ = self.regression, self.members
 
     @cached_property
     def members(self) -> dict[str, Metric]:
@@ -296,8 +294,15 @@ class UsrMlm(TurnMetric):
         "released": {"scope": "all", "separators": "_eos/_go", "tokenised": True},
         "paper": {"reduction": "sum", "sign": -1, "separators": "_eos/_go", "tokenised": True},
     }
-    range: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
-    roles: ClassVar[frozenset[str]] = frozenset({"masked-lm"})
+    roles = frozenset({"masked-lm"})
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return (-math.inf, 0.0) if self.sign > 0 else (0.0, math.inf)
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        return self.sign > 0
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
@@ -306,10 +311,6 @@ class UsrMlm(TurnMetric):
             raise ValueError(f"option sign={self.sign}: write 1 or -1")
         if self.scope == "response+eos" and not self.separators:
             raise ValueError("option scope=response+eos needs separators, for example separators=_eos/_go")
-        if self.sign < 0:
-            # The class speaks for the recommended form; this one points the other way.
-            object.__setattr__(self, "higher_is_better", False)
-            object.__setattr__(self, "range", (0.0, math.inf))
 
     def requests(self, example: Example) -> Sequence[Request]:
         turns, response = last_turns(example.context, self.turns), example.response
@@ -357,7 +358,7 @@ class DialogueRetrieval(TurnMetric):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": _as_released, "paper": _as_released}
     asked_role: ClassVar[str]
     reads_context: ClassVar[bool]
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    range = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
@@ -417,15 +418,12 @@ class UsrDrC(DialogueRetrieval):
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         mode: {**DialogueRetrieval._as_released, "reading": "together"} for mode in ("released", "paper")
     }
-    roles: ClassVar[frozenset[str]] = frozenset({"nup", "dr-f"})
     asked_role: ClassVar[str] = "nup"
     reads_context: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.reading == "together":
-            # The class speaks for the recommended form; the other one asks about both at once.
-            object.__setattr__(self, "roles", frozenset({"nup"}))
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset({"nup"} if self.reading == "together" else {"nup", "dr-f"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         facts = self.facts(example)
@@ -447,7 +445,7 @@ class UsrDrF(DialogueRetrieval):
 
     summary: ClassVar[str] = "how probable it is that the response is about the fact"
     needs: ClassVar[frozenset[Need]] = frozenset({"facts"})
-    roles: ClassVar[frozenset[str]] = frozenset({"dr-f"})
+    roles = frozenset({"dr-f"})
     asked_role: ClassVar[str] = "dr-f"
     reads_context: ClassVar[bool] = False
 
