@@ -16,6 +16,7 @@ from benchmarks.__main__ import main
 from benchmarks import gpu
 
 
+@pytest.mark.slow
 def test_the_smoke_run_measures_everything_and_scores_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # bert-score takes a model for a T5 whose address says so, as that of a scratch folder may.
     (tmp_path / "xt5x").mkdir()
@@ -39,6 +40,7 @@ def test_the_smoke_run_measures_everything_and_scores_agree(tmp_path: Path, monk
     assert "ranks of int8 say nothing" in page
 
 
+@pytest.mark.slow
 def test_the_gpu_benchmark_runs_where_there_is_none(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
     gpu.main(["--device", "cpu", "--size", "tiny", "--count", "12", "--seconds", "0.1", "--out", str(out)])
@@ -56,6 +58,7 @@ def test_operations_are_counted_by_hand() -> None:
     assert gpu.operations([row], sizes) == 2 * (4 * 4 + 2 * 16) * 3 + 4 * 2 * 9 + 2 * 2 * 10
 
 
+@pytest.mark.slow
 def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> None:
     from benchmarks.checkpoints import TINY, make
     from benchmarks.sides import packs

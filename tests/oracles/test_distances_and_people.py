@@ -36,6 +36,7 @@ def found(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return values
 
 
+@pytest.mark.slow
 def test_distances_fall_with_people_s_opinion(found: dict[str, list[float]]) -> None:
     assert np.mean(found["fbd"]) <= -0.75
     assert max(found["fbd"]) <= 0

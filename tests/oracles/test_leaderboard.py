@@ -24,6 +24,7 @@ def summary() -> list[dict[str, Any]]:
     return cells
 
 
+@pytest.mark.slow
 def test_the_named_metric_has_the_value_that_the_page_has(
     summary: list[dict[str, Any]], data_dir: Path, tmp_path: Path
 ) -> None:

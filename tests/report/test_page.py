@@ -152,6 +152,7 @@ ROWS = [
 NAMES = ["", " ", "a'b\"c\\", "[0].x", "two\nlines", "שלום", "🦜", "x" * 300, "\x00\x1b", "a", "a ", "datum"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "metrics"),
     [

@@ -144,6 +144,7 @@ def test_without_intervals_nothing_is_called_close() -> None:
     assert "too close to call" not in said(found)
 
 
+@pytest.mark.slow
 def test_many_rivals_are_counted_not_named() -> None:
     systems = [rows(f"s{n}", ["a b c d" if n == 0 else "a b", "x", "a b"]) for n in range(7)]
     found = digest(score([row for system in systems for row in system], ["overlap"]))
