@@ -61,6 +61,7 @@ def beats(model: Any, validation: Numbered) -> float:
     return float((chances[:, :1] > chances[:, 1:]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*READERS, *JUDGES])
 def test_each_learns_to_tell_responses_on_the_topic_from_others(name: str, language: Any) -> None:
     vectors, texts, topics = language

@@ -22,6 +22,7 @@ from turnwise.train.tasks import Labelled  # noqa: E402
 from . import tiny  # noqa: E402
 
 
+@pytest.mark.slow
 def test_causal_lm_shrinks_and_distils(room: Path) -> None:
     teacher = tiny.run(room, "clm", "clm", "llama", vocabulary=330, steps=60, learning_rate=3e-3)
     assert json.loads((room / "clm" / "config.json").read_text())["vocab_size"] < 340
@@ -55,6 +56,7 @@ def test_a_preference_is_the_logistic_loss_of_each_pair_and_of_all(sharpness: fl
     assert preference(torch.tensor(true), torch.tensor(wrong), sharpness).item() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_contrast_teaches_what_was_not_said(room: Path) -> None:
     learning: dict[str, Any] = {"steps": 150, "learning_rate": 3e-3, "restyle": 0.0, "validate": 80}
     plain = tiny.run(room, "clm", "plain", "llama", **learning)

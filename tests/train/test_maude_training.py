@@ -45,6 +45,7 @@ def vectors_of(dialogues: list[Sampled]) -> tuple[np.ndarray, dict[str, int]]:
     return rows, {text: row for row, text in enumerate(texts)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_it_tells_true_from_wrong_in_every_form(mode: str) -> None:
     training, validation = world(60, 1), world(30, 2)

@@ -66,11 +66,13 @@ def test_one_trunk_for_validity_inference_and_emotion(room: Path) -> None:
     assert not (room / "vup" / "state").exists()
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_what_can_be_learnt(room: Path) -> None:
     card = tiny.run(room, "emotion", "emotion", "bert", steps=250, learning_rate=3e-3, restyle=0.0, validate=200)
     assert card["held_out"]["emotion"]["accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_causal_model_can_judge_and_a_small_one_can_learn_from_it_alone(room: Path) -> None:
     learning: dict[str, Any] = {"steps": 200, "learning_rate": 3e-3, "restyle": 0.0, "validate": 200}
     judge = tiny.run(room, "emotion", "judge", "llama", **learning | {"steps": 100})
@@ -155,6 +157,7 @@ def test_a_run_goes_on_from_the_heads_that_it_finds(room: Path) -> None:
     assert not torch.equal(other.heads["emotion"].out.weight, before.heads["emotion"].out.weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["bert", "llama"])
 def test_one_compiled_layer_serves_all_layers_and_lengths(room: Path, base: str) -> None:
     from torch._dynamo.utils import counters
