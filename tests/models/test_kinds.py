@@ -84,7 +84,7 @@ class Politeness(Metric):
 
     summary: ClassVar[str] = "polite words"
     cite: ClassVar[str] = "nobody"
-    roles: ClassVar[frozenset[str]] = frozenset({"politeness"})
+    roles = frozenset({"politeness"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (Rate(example.response),)

@@ -23,7 +23,7 @@ class Words(Metric):
 
     summary: ClassVar[str] = "number of words"
     cite: ClassVar[str] = "the tests"
-    higher_is_better: ClassVar[bool | None] = None
+    higher_is_better = None
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         return Score(float(len(example.response.split())))
@@ -48,7 +48,7 @@ class Vowels(Metric):
 
     summary: ClassVar[str] = "share of vowels, minus a third"
     cite: ClassVar[str] = "the tests"
-    higher_is_better: ClassVar[bool | None] = False
+    higher_is_better = False
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         text = example.response.lower()

@@ -17,8 +17,8 @@ class Copied(TurnMetric):
     summary: ClassVar[str] = "share of the words of a response that occur in its context"
     cite: ClassVar[str] = "this example"
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
-    higher_is_better: ClassVar[bool | None] = False
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better = False
+    range = (0.0, 1.0)
     turns: int = 0
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:

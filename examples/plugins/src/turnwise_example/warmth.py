@@ -18,7 +18,7 @@ class Warmth(TurnMetric):
 
     summary: ClassVar[str] = "mean warmth of the words of a response"
     cite: ClassVar[str] = "this example"
-    roles: ClassVar[frozenset[str]] = frozenset({"warmth"})
+    roles = frozenset({"warmth"})
 
     def requests(self, example: Example) -> Sequence[Request]:
         """Return what the engine has answered before it calls `judge`."""
