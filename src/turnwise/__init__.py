@@ -9,14 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnwise.analyses.agree import agreement
+    from turnwise.analyses.agreement import agreement
     from turnwise.analyses.augment import augment
     from turnwise.analyses.compare import compare
+    from turnwise.analyses.distances import normality, perturb
     from turnwise.analyses.evaluate import Result, evaluate
     from turnwise.analyses.fit import fit
     from turnwise.analyses.metaevaluate import metaevaluate
-    from turnwise.analyses.normality import normality
-    from turnwise.analyses.perturb import perturb
     from turnwise.analyses.select import select
     from turnwise.dialogue import Example
     from turnwise.errors import TurnwiseError
@@ -39,10 +38,10 @@ _HOMES = {
     "fit": "turnwise.analyses.fit",
     "metaevaluate": "turnwise.analyses.metaevaluate",
     "select": "turnwise.analyses.select",
-    "agreement": "turnwise.analyses.agree",
+    "agreement": "turnwise.analyses.agreement",
     "augment": "turnwise.analyses.augment",
-    "perturb": "turnwise.analyses.perturb",
-    "normality": "turnwise.analyses.normality",
+    "perturb": "turnwise.analyses.distances",
+    "normality": "turnwise.analyses.distances",
 }
 
 __all__ = [

@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 import turnwise as tw
-from turnwise.analyses.evaluate import offered_by
-from turnwise.analyses.unmet import remarks
+from turnwise.analyses.evaluate import offered_by, remarks
 from turnwise.dialogue import Example, Row
 from turnwise.engine.session import Session
 

@@ -14,7 +14,7 @@ import turnwise as tw
 from turnwise.analyses.config import load_config
 from turnwise.analyses.evaluate import evaluate
 from turnwise.analyses.fit import Fit, fit
-from turnwise.analyses.rated import clusters_of, rated_items
+from turnwise.analyses.ratings import clusters_of, rated_items
 
 
 def conversations(contexts: int = 20, seed: int = 0, noise: float = 0.3) -> list[dict[str, Any]]:

@@ -14,8 +14,7 @@ from scipy import stats
 from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 from typer.testing import CliRunner
 
-from turnwise.analyses.normality import normality
-from turnwise.analyses.perturb import perturb
+from turnwise.analyses.distances import normality, perturb
 from turnwise.cli.app import app
 from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
-from turnwise.analyses.ballots import COLUMNS, VOTES, count_votes, outcome, safe_cell, win_rate
 from turnwise.analyses.config import composite_of, save_config
-from turnwise.analyses.select import select
+from turnwise.analyses.select import COLUMNS, VOTES, count_votes, outcome, safe_cell, select, win_rate
 
 
 @pytest.fixture

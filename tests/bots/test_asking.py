@@ -12,8 +12,8 @@ import pytest
 
 from turnwise.analyses import drive
 from turnwise.analyses.augment import augment
+from turnwise.analyses.drive import unrelated_groups
 from turnwise.analyses.evaluate import evaluate
-from turnwise.analyses.queries import unrelated_groups
 from turnwise.bots.base import BotError, Prompt
 from turnwise.bots.open import BotOptions, mark_of
 from turnwise.dialogue import Example

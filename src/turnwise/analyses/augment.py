@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
-from turnwise.analyses.drive import Driver, Ledger, score_answers
+from turnwise.analyses.drive import PER_QUERY, Asking, Driver, Ledger, Method, score_answers, unrelated_groups
 from turnwise.analyses.evaluate import Result, check_targets
-from turnwise.analyses.queries import PER_QUERY, Asking, Method, unrelated_groups
 from turnwise.bots.base import Bot
 from turnwise.bots.http import KEY_VARIABLE
 from turnwise.bots.open import BotOptions, mark_of, open_bot

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from turnwise.analyses.evaluate import Result, evaluated
 from turnwise.analyses.pairs import Answered, Match, match
-from turnwise.analyses.table import Rows
+from turnwise.analyses.result import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.aggregate import Difference, TurnFacts, aggregate_for
 from turnwise.engine.score import Judged, cluster_key

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.config import composite_of, name_for, save_config
 from turnwise.analyses.evaluate import check_targets, evaluated, refuse_waiting
-from turnwise.analyses.rated import Item, clusters_of, named_twice, rated_items
+from turnwise.analyses.ratings import Item, clusters_of, named_twice, rated_items
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.reader import corpus_exclusions

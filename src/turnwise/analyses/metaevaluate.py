@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Unpack, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from turnwise.analyses.evaluate import check_qualities, evaluated
-from turnwise.analyses.points import Level, Points, intervals_of, points_of, system_means
-from turnwise.analyses.pooled import Pooled
-from turnwise.analyses.rivals import RivalRow, rivals
-from turnwise.analyses.table import Rows
+from turnwise.analyses.ratings import Level, Points, intervals_of, points_of, system_means
+from turnwise.analyses.result import Result, Rows
+from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import names_apart
@@ -18,8 +20,91 @@ from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import Asked
 from turnwise.options import Run, RunOptions
-from turnwise.stats.bootstrap import Interval, system_correlation_interval
-from turnwise.stats.correlation import kendall, pearson, spearman
+from turnwise.stats.bootstrap import RESAMPLES, Interval, bootstrap, percentile_interval, system_correlation_interval
+from turnwise.stats.correlation import kendall, pearson, spearman, spearman_of_weights
+from turnwise.stats.significance import metric_permutation_p, williams_test
+
+
+class Pooled:
+    """Values of systems as wholes, in place of the means of their turns: made once for all qualities of a corpus."""
+
+    def __init__(self, result: Result, judged: Sequence[Judged]) -> None:
+        self.metrics = result.metrics
+        self._judged = judged
+        self._summaries: dict[str, Summary] = {}
+        # Where every turn of the run is of this corpus and counts, the run has the values already.
+        run = result.system_values if len(judged) == len(result.judged) else ()
+        self._values = {(one.system, one.metric): one.value for one in run}
+
+    def scores(self, systems: Iterable[str], key: str) -> NDArray[np.float64]:
+        """What a metric says of each system; not a number where it says nothing."""
+        values = [self._value(system, key) for system in systems]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    def _value(self, system: str, key: str) -> float | None:
+        if (system, key) not in self._values:
+            if key not in self._summaries:
+                self._summaries[key] = Summary({key: self.metrics[key]})
+                for item in self._judged:
+                    self._summaries[key].add(Judged(item.row, {key: item.scores[key]}))
+            self._values[system, key] = self._summaries[key].point(system, key)
+        return self._values[system, key]
+
+
+@dataclass(frozen=True, slots=True)
+class RivalRow:
+    """A metric's Spearman correlation with people beside that of another on the same turns.
+
+    `p` is that of swapping the two metrics' ranks at random, context by context; `p_williams` is Williams' test, which
+    takes turns for independent of each other.
+    """
+
+    corpus: str
+    quality: str
+    metric: str
+    against: str
+    n: int
+    spearman: float
+    spearman_against: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+    p_williams: float | None
+
+
+def rivals(corpus: str, points: Mapping[tuple[str, str], Points], against: str, seed: int) -> Iterator[RivalRow]:
+    """Every other metric against the one named, quality by quality; without those whose correlation is undefined."""
+    for (metric, quality), ours in points.items():
+        theirs = points.get((against, quality))
+        if metric != against and theirs is not None:
+            row = _rival_row(corpus, quality, metric, against, ours, theirs, seed)
+            if row is not None:
+                yield row
+
+
+def _rival_row(
+    corpus: str, quality: str, metric: str, against: str, ours: Points, theirs: Points, seed: int
+) -> RivalRow | None:
+    shared = set(ours.turns) & set(theirs.turns)
+    mine, its = (np.array([turn in shared for turn in side.turns], dtype=np.bool_) for side in (ours, theirs))
+    a, b, people = ours.scores[mine], theirs.scores[its], ours.ratings[mine]
+    first, second, between = spearman(a, people), spearman(b, people), spearman(a, b)
+    if first.value is None or second.value is None or between.value is None:
+        return None
+    clusters = ours.clusters[mine]
+    # The same seed draws the same contexts for both.
+    drawn = [bootstrap(spearman_of_weights(x, people), clusters, len(x), RESAMPLES, seed) for x in (a, b)]
+    interval = percentile_interval(drawn[0] - drawn[1], 0.95) if len(set(clusters.tolist())) > 1 else None
+    williams = williams_test(first.value, second.value, between.value, first.n)
+    return RivalRow(
+        corpus, quality, metric, against, first.n, first.value, second.value, first.value - second.value,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        p=metric_permutation_p(a, b, people, clusters, seed=seed),
+        p_williams=None if williams is None else williams.p,
+    )  # fmt: skip
+
 
 # By metric and quality.
 Measured = Mapping[tuple[str, str], Points]

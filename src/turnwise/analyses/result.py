@@ -1,14 +1,14 @@
-"""A scoring run's result: what it found, as frames, as one document, and in files."""
+"""Results: rows of an analysis, and everything that a scoring run found, as frames, documents and files."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from turnwise.analyses.targets import check_targets
 from turnwise.engine.aggregate import Summary, SystemValue
@@ -22,6 +22,35 @@ from turnwise.problems import Problem
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+R = TypeVar("R")
+
+
+@dataclass(repr=False)
+class Rows(Generic[R]):
+    """Rows of one dataclass, remarks on how they were made, and what of the input could not be used."""
+
+    rows: list[R]
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_dict()["rows"], infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document that the command prints with `--format json`."""
+        return {"rows": [asdict(row) for row in self.rows]}  # type: ignore[call-overload]
+
+    def __repr__(self) -> str:
+        return f"<turnwise.{type(self).__name__}: {len(self.rows)} rows; see .frame>"
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()
 
 
 @dataclass(repr=False)

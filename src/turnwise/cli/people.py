@@ -70,7 +70,7 @@ def agreement(
     files: Files, qualities: Qualities = None, format: Printed = Format.table, *, options: RunOptions
 ) -> None:
     """Measure how far the raters agree with each other. In every form that papers report."""
-    from turnwise.analyses.agree import agreement as run
+    from turnwise.analyses.agreement import agreement as run
     from turnwise.cli import show
 
     with show.working("comparing raters"):
@@ -149,7 +149,7 @@ def select(
     options: RunOptions,
 ) -> None:
     """Pick the best response to every context. Let voters decide between two metrics, and count their votes."""
-    from turnwise.analyses.ballots import count_votes
+    from turnwise.analyses.select import count_votes
     from turnwise.analyses.select import select as run
     from turnwise.cli import show
 
@@ -190,7 +190,7 @@ def perturb(
     options: RunOptions,
 ) -> None:
     """Corrupt reference answers gradually and plot each metric. Does it get worse with every step?"""
-    from turnwise.analyses.perturb import perturb as run
+    from turnwise.analyses.distances import perturb as run
     from turnwise.analyses.targets import check_targets
     from turnwise.cli import show
 
@@ -232,7 +232,7 @@ def normality(
     options: RunOptions,
 ) -> None:
     """Test the vectors behind a distance for normality. Dimension by dimension, by Shapiro and Wilk."""
-    from turnwise.analyses.normality import normality as run
+    from turnwise.analyses.distances import normality as run
     from turnwise.cli import show
 
     with show.working("testing"):

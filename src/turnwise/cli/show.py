@@ -22,16 +22,13 @@ from turnwise.cli.streams import for_machines
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
-    from turnwise.analyses.agree import Agreement, AgreementRow
-    from turnwise.analyses.ballots import Votes
+    from turnwise.analyses.agreement import Agreement, AgreementRow
     from turnwise.analyses.compare import Comparison
+    from turnwise.analyses.distances import NormalityReport, Perturbation
     from turnwise.analyses.evaluate import Result
     from turnwise.analyses.fit import Agrees, Fit
-    from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow
-    from turnwise.analyses.normality import NormalityReport
-    from turnwise.analyses.perturb import Perturbation
-    from turnwise.analyses.rivals import RivalRow
-    from turnwise.analyses.select import Selection
+    from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow, RivalRow
+    from turnwise.analyses.select import Selection, Votes
     from turnwise.engine.aggregate import SystemValue
     from turnwise.options import RunOptions
     from turnwise.problems import Problem

@@ -32,8 +32,8 @@ from turnwise.report.palette import light
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
+    from turnwise.analyses.distances import Perturbation
     from turnwise.analyses.evaluate import Result
-    from turnwise.analyses.perturb import Perturbation
 
 # More points than this in one panel hide each other, and every one of them makes the page heavier.
 MOST_POINTS = 300

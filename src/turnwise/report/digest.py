@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.analyses.points import Points, points_of
+from turnwise.analyses.ratings import Points, points_of
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.aggregate import SystemValue
 from turnwise.engine.score import Judged, cluster_key

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.analyses.normality import normality
+from turnwise.analyses.distances import normality
 from turnwise.dialogue import Example, mean_rating
 from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Lookup

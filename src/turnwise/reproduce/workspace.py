@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from turnwise.analyses.agree import AgreementRow, agreement
+from turnwise.analyses.agreement import AgreementRow, agreement
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.metaevaluate import MetaRow, metaevaluate
 from turnwise.dialogue import Example, Row

@@ -10,8 +10,8 @@ from typing import Unpack
 import numpy as np
 
 from turnwise.analyses.evaluate import check_qualities
-from turnwise.analyses.rated import named_twice, rater_names
-from turnwise.analyses.table import Rows
+from turnwise.analyses.ratings import named_twice, rater_names
+from turnwise.analyses.result import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
