@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.io.reader import format_table
-from turnwise.metrics.registry import catalogue
+from turnwise.metrics.registry import list_metrics
 
-TABLES = {"metrics": catalogue, "formats": format_table}
+TABLES = {"metrics": list_metrics, "formats": format_table}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

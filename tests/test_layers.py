@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,39 @@ def rooms_imported(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
     return {name.split(".")[1] for name in names if name.startswith("turnwise.")}
+
+
+def test_functions_take_twelve_parameters_at_most() -> None:
+    """Options belong together in a class; the commands of the command line spell them out."""
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in ROOT.rglob("*.py")
+        if "cli" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        if sum(
+            given.arg not in ("self", "cls")
+            for given in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        )
+        > 12
+    }
+    assert found == set()
+
+
+def test_start_up_imports_nothing_heavy() -> None:
+    """Neither `import turnwise` nor `turnwise --help` may import what takes long."""
+    code = """if True:
+        import sys
+        import turnwise
+        light = set(sys.modules)
+        sys.argv = ["turnwise", "--help"]
+        from turnwise.cli import main
+        try:
+            main()
+        except SystemExit:
+            pass
+        heavy = {"numpy", "scipy", "polars", "altair", "jinja2", "torch", "onnxruntime", "rich"}
+        print(sorted(heavy & set(sys.modules)), sorted({"typer", *heavy} & light), file=sys.stderr)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == "[] []\n"

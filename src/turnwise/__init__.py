@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from turnwise.analyses.agreement import agreement
     from turnwise.analyses.augment import augment
     from turnwise.analyses.compare import compare
+    from turnwise.analyses.config import load_config, save_config
     from turnwise.analyses.distances import normality, perturb
     from turnwise.analyses.evaluate import Result, evaluate
     from turnwise.analyses.fit import fit
     from turnwise.analyses.metaevaluate import metaevaluate
-    from turnwise.analyses.select import select
+    from turnwise.analyses.select import count_votes, select
+    from turnwise.analyses.shards import merge
     from turnwise.dialogue import Example
     from turnwise.errors import TurnwiseError
     from turnwise.metrics.base import Metric, Score
-    from turnwise.metrics.registry import load_metric
+    from turnwise.metrics.registry import list_metrics, load_metric
+    from turnwise.models.export.build import build_pack
     from turnwise.models.pack import load_pack
+    from turnwise.reproduce.pages import reproduce_paper
+    from turnwise.train import train_model
 
 __version__ = "0.1.0"
 
@@ -42,6 +47,14 @@ _HOMES = {
     "augment": "turnwise.analyses.augment",
     "perturb": "turnwise.analyses.distances",
     "normality": "turnwise.analyses.distances",
+    "merge": "turnwise.analyses.shards",
+    "load_config": "turnwise.analyses.config",
+    "save_config": "turnwise.analyses.config",
+    "count_votes": "turnwise.analyses.select",
+    "list_metrics": "turnwise.metrics.registry",
+    "train_model": "turnwise.train",
+    "build_pack": "turnwise.models.export.build",
+    "reproduce_paper": "turnwise.reproduce.pages",
 }
 
 __all__ = [
@@ -53,15 +66,23 @@ __all__ = [
     "__version__",
     "agreement",
     "augment",
+    "build_pack",
     "compare",
+    "count_votes",
     "evaluate",
     "fit",
+    "list_metrics",
+    "load_config",
     "load_metric",
     "load_pack",
+    "merge",
     "metaevaluate",
     "normality",
     "perturb",
+    "reproduce_paper",
+    "save_config",
     "select",
+    "train_model",
 ]
 
 

@@ -216,19 +216,6 @@ def test_wrong_use_is_answered_in_one_line(arguments: list[str | Path], said: st
     assert finished.stderr.count("\n") == 1, finished.stderr
 
 
-def test_help_does_not_import_the_heavy_libraries() -> None:
-    """`turnwise --help` must answer at once, so nothing slow may be imported on its way."""
-    code = (
-        "import sys; sys.argv = ['turnwise', '--help']\n"
-        "from turnwise.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "slow = {'numpy', 'scipy', 'polars', 'altair', 'jinja2', 'torch'} & set(sys.modules)\n"
-        "sys.exit(', '.join(slow) if slow else 0)"
-    )
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
-
-
 @pytest.mark.slow
 def test_an_interrupt_keeps_the_rows_so_far_and_exits_with_130() -> None:
     command = [sys.executable, "-m", "turnwise", "score", "-", "--metrics", "length", "--format", "json"]

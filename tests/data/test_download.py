@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from turnwise.cli import data as cli
+from turnwise.cli import models as cli
 from turnwise.data import get
 from turnwise.data.download import download
 from turnwise.data.get import PublicCorpus, RemoteFile, find_corpus, get_corpus, public_corpora

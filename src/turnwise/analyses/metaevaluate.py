@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.analyses.evaluate import check_qualities, evaluated
-from turnwise.analyses.ratings import Level, Points, intervals_of, points_of, system_means
+from turnwise.analyses.ratings import Level, Points, RatedTurns, intervals_of, system_means
 from turnwise.analyses.result import Result, Rows
 from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged
@@ -174,13 +174,13 @@ def metaevaluate(
     compared: list[RivalRow] = []
     for name, judged in _by_corpus(result.judged).items():
         kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
-        found = _qualities(kept)
-        pooled = Pooled(result, kept)
+        turns, pooled = RatedTurns(kept), Pooled(result, kept)
+        found = turns.qualities
         if not found:
             notes.append(f"{name}: no ratings")
         for wanted in levels:
             chosen = [quality for quality in found if qualities is None or quality in qualities]
-            points = _points(pooled, kept, chosen, wanted)
+            points = _points(pooled, turns, chosen, wanted)
             rows += _correlated(name, pooled, points, wanted, run.seed)
             if against is not None and wanted == "turn":
                 compared += rivals(name, points, against, run.seed)
@@ -201,19 +201,14 @@ def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
     return corpora
 
 
-def _qualities(judged: Iterable[Judged]) -> list[str]:
-    found = {quality: None for item in judged if item.row.example for quality in item.row.example.ratings}
-    return list(found)
-
-
-def _points(pooled: Pooled, judged: list[Judged], qualities: Sequence[str], level: Level) -> Measured:
+def _points(pooled: Pooled, turns: RatedTurns, qualities: Sequence[str], level: Level) -> Measured:
     """Of every metric that has values of this level, and every quality, scores and ratings side by side."""
     return {
         (key, quality): of_both
         for key, metric in pooled.metrics.items()
         for quality in qualities
         if level == "system" or metric.per_turn
-        if (of_both := points_of(judged, key, quality, level, whole=not metric.per_turn)).scores.size
+        if (of_both := turns.align(key, quality, level, whole=not metric.per_turn)).scores.size
     }
 
 
@@ -272,7 +267,7 @@ def _check_names(judged: list[Judged], systems: Sequence[str], qualities: Sequen
     for name in systems:
         if name not in known:
             raise TurnwiseError(f"no system is called '{name}'; the systems are: {', '.join(known)}")
-    check_qualities(_qualities(judged), qualities)
+    check_qualities(RatedTurns(judged).qualities, qualities)
 
 
 def _check_found(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -35,38 +36,51 @@ class Points:
     turns: tuple[int, ...] = ()
 
 
-def points_of(judged: Iterable[Judged], key: str, quality: str, level: Level, *, whole: bool) -> Points:
-    """Rated turns with a score; where whole dialogues count, the mean score of a dialogue's turns and its rating.
+class RatedTurns:
+    """Judged turns and, computed once, what each is resampled with: the only place where scores meet ratings."""
 
-    A metric of groups or whole systems has no scores here: what counts is which turns have a share in its values.
-    """
-    scores: dict[object, list[float]] = {}
-    ratings: dict[object, list[float]] = {}
-    examples: dict[object, Example] = {}
-    counted: list[int] = []
-    for position, item in enumerate(judged):
-        example = item.row.example
-        if example is None:
-            continue
-        score = item.scores[key]
-        rating = mean_rating(example.ratings.get(quality, ()))
-        if rating is None or not (score.counts if whole else score.value is not None):
-            continue
-        together = level == "dialogue" or (level == "system" and example.rated == "dialogue")
-        if (together and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
-            continue
-        point = (example.dialogue_id, example.system) if together else position
-        counted.append(position)
-        scores.setdefault(point, []).append(math.nan if score.value is None else score.value)
-        ratings.setdefault(point, []).append(rating)
-        examples.setdefault(point, example)
-    return Points(
-        np.array([_mean(values) for values in scores.values()], dtype=np.float64),
-        np.array([_mean(values) for values in ratings.values()], dtype=np.float64),
-        np.array([cluster_key(example) for example in examples.values()], dtype=np.int64),
-        np.array([example.system for example in examples.values()], dtype=object),
-        tuple(counted),
-    )
+    def __init__(self, judged: Sequence[Judged]) -> None:
+        self.judged = [item for item in judged if item.row.example]
+        self._clusters = [cluster_key(item.row.example) for item in self.judged if item.row.example]
+
+    @cached_property
+    def qualities(self) -> list[str]:
+        """The rated qualities, in the order in which they first occur."""
+        return list({quality: None for item in self.judged if item.row.example for quality in item.row.example.ratings})
+
+    def align(self, key: str, quality: str, level: Level, *, whole: bool) -> Points:
+        """Return rated turns with a score; where whole dialogues count, the means of a dialogue's turns and its rating.
+
+        A metric of groups or whole systems has no scores here: what counts is which turns have a share in its values.
+        """
+        scores: dict[object, list[float]] = {}
+        ratings: dict[object, list[float]] = {}
+        first: dict[object, int] = {}
+        counted: list[int] = []
+        for position, item in enumerate(self.judged):
+            example = item.row.example
+            if example is None:
+                continue
+            score = item.scores[key]
+            rating = mean_rating(example.ratings.get(quality, ()))
+            if rating is None or not (score.counts if whole else score.value is not None):
+                continue
+            together = level == "dialogue" or (level == "system" and example.rated == "dialogue")
+            if (together and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
+                continue
+            point = (example.dialogue_id, example.system) if together else position
+            counted.append(position)
+            scores.setdefault(point, []).append(math.nan if score.value is None else score.value)
+            ratings.setdefault(point, []).append(rating)
+            first.setdefault(point, position)
+        systems = [item.row.example.system for p in first.values() if (item := self.judged[p]).row.example]
+        return Points(
+            np.array([_mean(values) for values in scores.values()], dtype=np.float64),
+            np.array([_mean(values) for values in ratings.values()], dtype=np.float64),
+            np.array([self._clusters[position] for position in first.values()], dtype=np.int64),
+            np.array(systems, dtype=object),
+            tuple(counted),
+        )
 
 
 def _mean(values: list[float]) -> float:

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli import data, models, people, scoring
-from turnwise.cli.augment import augment
+from turnwise.cli import analyses, models, scoring
 from turnwise.cli.options import EndedEarlyError, Format, Printed
-from turnwise.cli.reproduce import reproduce
 from turnwise.errors import TurnwiseError
 
 app = typer.Typer(
@@ -90,7 +88,7 @@ def _main(
 
 
 # In the order in which the help lists them.
-for command in (scoring.score, scoring.merge, scoring.compare, people.metaeval, people.agreement):
+for command in (scoring.score, scoring.merge, scoring.compare, analyses.metaeval, analyses.agreement):
     app.command()(command)
 
 
@@ -116,7 +114,15 @@ def list_(
         listing.metric_list(format, models)
 
 
-for command in (people.fit, people.select, augment, people.perturb, people.normality, reproduce, models.train):
+for command in (
+    analyses.fit,
+    analyses.select,
+    analyses.augment,
+    analyses.perturb,
+    analyses.normality,
+    models.reproduce,
+    models.train,
+):
     app.command()(command)
 app.add_typer(models.pack, name="pack")
-app.add_typer(data.data, name="data")
+app.add_typer(models.data, name="data")

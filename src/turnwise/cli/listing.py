@@ -23,9 +23,9 @@ WIDE = 110
 def metric_list(form: Format, models: str | None = None) -> None:
     """Every registered metric with what it is and needs; with models, also whether they can answer it."""
     from turnwise.engine.session import Session
-    from turnwise.metrics.registry import catalogue
+    from turnwise.metrics.registry import list_metrics
 
-    rows = catalogue(None if models is None else Session(models).roles)
+    rows = list_metrics(None if models is None else Session(models).roles)
     if show.machine_readable(rows, form, whole={"metrics": rows}):
         return
     # Who asks what some models can do looks for that alone.

@@ -320,7 +320,7 @@ def _show(value: object) -> str:
 # --- the table of metrics ------------------------------------------------------------------------------------
 
 
-def catalogue(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
+def list_metrics(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
     """One record per registered name; with the roles that some models offer, also those that a metric lacks there."""
     if offered is None:
         return [_record(entry) for entry in entries().values()]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.analyses.ratings import Points, points_of
+from turnwise.analyses.ratings import Points, RatedTurns
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.aggregate import SystemValue
 from turnwise.engine.score import Judged, cluster_key
@@ -180,10 +180,10 @@ class Digest:
     @cached_property
     def points(self) -> dict[tuple[str, str], Points]:
         """Scores and ratings side by side by metric and quality, paired as `metaeval` pairs them."""
-        judged = [Judged(turn.row, turn.scores) for turn in self.turns]
+        turns = RatedTurns([Judged(turn.row, turn.scores) for turn in self.turns])
         return {
             # At this level a rated turn is a point, and so is a dialogue that was rated as a whole.
-            (key, label): points_of(judged, key, quality, "system", whole=False)
+            (key, label): turns.align(key, quality, "system", whole=False)
             for key in self.turn_metrics
             for quality, label in self.quality_labels.items()
         }

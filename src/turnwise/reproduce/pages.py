@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Unpack
 
+from turnwise.analyses.targets import check_targets
 from turnwise.files import write_text
+from turnwise.options import Run, RunOptions
 from turnwise.reproduce.cells import Cell, Figure, Made, Table, to_record
-from turnwise.reproduce.run import Reproduced, file_name, label
+from turnwise.reproduce.run import Reproduced, Told, check_numbers, file_name, label, papers, reproduce
 from turnwise.reproduce.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -65,6 +68,33 @@ class Grid:
     rows: list[tuple[list[str], list[Shown | None]]]
     footnotes: list[str]
     signs: dict[str, str]
+
+
+def reproduce_paper(
+    paper: str,
+    data: str | Path,
+    out: str | Path = "reproduced",
+    *,
+    tables: Sequence[str] = (),
+    limit: int | None = None,
+    tell: Told = lambda _: None,
+    **options: Unpack[RunOptions],
+) -> list[Reproduced]:
+    """Compute the tables and figures of a paper, or of `all`, and write the pages into a folder.
+
+    `data` is the folder of corpora, `tables` the numbers of some tables only, `limit` a number of contexts of each
+    corpus. `tell` is given a line after each table.
+    """
+    run, folder = Run.of(**options), Path(out)
+    wanted, backend = papers([paper]), run.backend
+    check_targets(folder=folder)
+    check_numbers(wanted, tables)
+    # Corpora that are made from others belong to their authors as these do, and stay out of what people pass on.
+    with TemporaryDirectory(prefix="turnwise-") as work:
+        space = Workspace(Path(data), Path(work), backend.models, backend.device, backend.cache, run.seed, limit)
+        found = reproduce(wanted, space, folder, only=tables, tell=tell)
+        write_pages(found, space, folder)
+    return found
 
 
 def grid(table: Table) -> Grid:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def run(objective: str, *, data: Sequence[str | Path], out: str | Path, **config: Any) -> dict[str, Any]:
+def train_model(objective: str, *, data: Sequence[str | Path], out: str | Path, **config: Any) -> dict[str, Any]:
     """Train one objective (see `turnwise.train.config.Config` for every option) and return its model card."""
     from turnwise.train.config import Config
     from turnwise.train.whole import train
