@@ -18,10 +18,9 @@ import onnx
 from onnx import numpy_helper
 from safetensors.numpy import save_file
 
-from turnwise.models.heads_numpy import unpack_weights
-from turnwise.models.manifest import RoleEntry
+from turnwise.models.heads import unpack_weights
 from turnwise.models.maude import header
-from turnwise.models.pack import Pack
+from turnwise.models.pack import Pack, RoleEntry
 
 Array = npt.NDArray[Any]
 Weights = dict[str, Array]

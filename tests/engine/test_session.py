@@ -14,7 +14,7 @@ import turnwise as tw
 from turnwise.engine import session as sessions
 from turnwise.engine.session import RELAXED, Session, relaxed_gc
 from turnwise.metrics.registry import load_metric
-from turnwise.models import manifest
+from turnwise.models import pack
 from turnwise.models.requests import Classify
 
 ROWS = [{"response": "yes , i do", "context": ["do you like tea ?"], "facts": ["tea is hot ."]}]
@@ -30,12 +30,12 @@ def test_a_run_reads_the_manifest_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(path, *args, **options)
 
     sessions._shared.cache_clear()
-    manifest._read.cache_clear()
+    pack._read.cache_clear()
     monkeypatch.setattr(Path, "read_text", counted)
     tw.evaluate(ROWS, "usr,usl-h,coherence", cache="off")
-    assert read[manifest.MANIFEST] == 1
+    assert read[pack.MANIFEST] == 1
     load_metric("nup").score(response="Yes.", context=["Tea?"])
-    assert read[manifest.MANIFEST] == 1
+    assert read[pack.MANIFEST] == 1
 
 
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from turnwise.metrics.learned import blended, scaled
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.weights import write_head
-from turnwise.models.heads_numpy import HeadModel, Remembered, read_text
+from turnwise.models.heads import HeadModel, Remembered, read_text
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Embed, Lookup, Read, Relate
 from turnwise.problems import Problem

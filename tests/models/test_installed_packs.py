@@ -14,8 +14,7 @@ import pytest
 from tests.conftest import EXAMPLES, add_entry_points
 
 import turnwise
-from turnwise.models.pack import DEFAULT_PACK, installed_packs
-from turnwise.models.verify import pack_card
+from turnwise.models.pack import DEFAULT_PACK, installed_packs, pack_card
 
 ROOT = Path(__file__).parents[2]
 

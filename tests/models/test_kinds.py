@@ -19,10 +19,9 @@ from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
 from turnwise.models.kinds import KINDS, Model, ModelKind, ModelSource, Row, _kind_for, kind_of
-from turnwise.models.pack import Pack
+from turnwise.models.pack import Pack, verify_pack
 from turnwise.models.requests import Classify, Request
 from turnwise.models.sources import Checkpoint
-from turnwise.models.verify import verify_pack
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,9 @@ from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import load_metric
 from turnwise.models.kinds import Row
-from turnwise.models.maude import Head, MaudeModel, State, read_head
-from turnwise.models.pack import Pack, load_pack
+from turnwise.models.maude import Head, MaudeModel, Reading, State, read_head
+from turnwise.models.pack import Pack, load_pack, verify_pack
 from turnwise.models.requests import Converse
-from turnwise.models.utterances import Reading
-from turnwise.models.verify import verify_pack
 
 torch = pytest.importorskip("torch")
 

@@ -18,10 +18,9 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.build import build_pack, roles_in
-from turnwise.models.pack import load_models, load_pack
+from turnwise.models.pack import load_models, load_pack, pack_card, verify_pack
 from turnwise.models.requests import Classify, Embed, Lookup, Window
 from turnwise.models.sources import PaperModels, quiet_loading
-from turnwise.models.verify import pack_card, verify_pack
 
 ROLES = {"encoder", "masked-lm", "vup", "nli", "emotion", "nup", "nup-trunk", "causal-lm", "unigrams", "vectors"}
 

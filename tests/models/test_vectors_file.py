@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import TurnwiseError
-from turnwise.models.vectors_file import VectorFile, open_vectors
+from turnwise.models.vectors import VectorFile, open_vectors
 
 VECTORS = {"tea": (1.0, -0.5, 0.25), "café": (0.0, 2.0, 1e-3), "'s": (3.0, 0.0, -1.0), ",": (0.5, 0.5, 0.5)}
 

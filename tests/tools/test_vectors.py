@@ -10,8 +10,8 @@ import pytest
 from vectors import VectorStore, encode_with
 
 from turnwise.models.kinds import Batch, Encoder
+from turnwise.models.maude import Reading, UtteranceEncoder
 from turnwise.models.text import Tokens
-from turnwise.models.utterances import Reading, UtteranceEncoder
 
 
 def lengths(texts: Sequence[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 torch = pytest.importorskip("torch")
 
 from turnwise.models.export.weights import pack_weights  # noqa: E402
-from turnwise.models.heads_numpy import unpack_weights  # noqa: E402
+from turnwise.models.heads import unpack_weights  # noqa: E402
 from turnwise.train.baselines import (  # noqa: E402  # noqa: E402
     JUDGES,
     NOTHING,

@@ -155,9 +155,8 @@ def test_corrupted_contexts_can_be_learnt_from() -> None:
 def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.models.export.build import build_pack
-    from turnwise.models.maude import MaudeModel
+    from turnwise.models.maude import MaudeModel, Reading
     from turnwise.models.requests import Converse
-    from turnwise.models.utterances import Reading
     from turnwise.train.maude import save_head
     from turnwise.train.utterances import Trunk
 
@@ -191,8 +190,8 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     pytest.importorskip("transformers")
     from turnwise.engine.answer import answer_requests
     from turnwise.models.export.build import build_pack
-    from turnwise.models.utterances import Reading
-    from turnwise.models.verify import verify_pack
+    from turnwise.models.maude import Reading
+    from turnwise.models.pack import verify_pack
     from turnwise.train.maude import save_head
     from turnwise.train.utterances import Trunk
 
@@ -217,8 +216,8 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
 
 
 def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:
-    from turnwise.models.heads_numpy import unpack_weights
-    from turnwise.models.utterances import Reading
+    from turnwise.models.heads import unpack_weights
+    from turnwise.models.maude import Reading
     from turnwise.train.maude import save_head
 
     training = world(30, 1)
@@ -251,7 +250,7 @@ def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path
 
 def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from turnwise.models.utterances import Reading
+    from turnwise.models.maude import Reading
     from turnwise.train.utterances import Trunk
 
     from . import tiny

@@ -36,10 +36,10 @@ from turnwise.files import write_json
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.learned import pooled_words
 from turnwise.models.export.weights import write_head
-from turnwise.models.heads_numpy import LAYER, unpack_weights
+from turnwise.models.heads import LAYER, unpack_weights
+from turnwise.models.maude import Reading
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.requests import Lookup
-from turnwise.models.utterances import Reading
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
 from turnwise.text.tokenise import plain_words
 from turnwise.train.baselines import (

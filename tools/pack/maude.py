@@ -37,11 +37,10 @@ from turnwise.files import write_text
 from turnwise.models.export.build import build_pack
 from turnwise.models.export.weights import OWN
 from turnwise.models.generate import Writer
-from turnwise.models.heads_numpy import unpack_weights
-from turnwise.models.maude import MaudeModel, header
+from turnwise.models.heads import unpack_weights
+from turnwise.models.maude import MaudeModel, Reading, UtteranceEncoder, header
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.text import CausalModel, EncoderModel
-from turnwise.models.utterances import Reading, UtteranceEncoder
 from turnwise.train.dialogues import (
     Dialogue,
     decontaminate,

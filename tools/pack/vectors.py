@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from turnwise.engine.answer import batches
 from turnwise.files import atomic
+from turnwise.models.maude import UtteranceEncoder
 from turnwise.models.requests import Floats
-from turnwise.models.utterances import UtteranceEncoder
 from turnwise.train.utterances import Encode
 
 Halves = npt.NDArray[np.float16]

@@ -13,7 +13,7 @@ from turnwise.cli import show
 from turnwise.cli.options import Format
 
 if TYPE_CHECKING:
-    from turnwise.models.verify import Checked
+    from turnwise.models.pack import Checked
 
 
 # In a narrower window than this, five columns cannot be read.

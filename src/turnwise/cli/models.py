@@ -86,7 +86,7 @@ def list_packs(format: Printed = Format.table) -> None:
 def verify(where: Where = None, format: Printed = Format.table) -> None:
     """Check every file, open every role and ask it something."""
     from turnwise.cli import listing
-    from turnwise.models.verify import verify_pack
+    from turnwise.models.pack import verify_pack
 
     listing.verified(verify_pack(where), format)
 
@@ -98,7 +98,7 @@ def card(
 ) -> None:
     """Print the model cards of a pack, as Markdown."""
     from turnwise.cli import show
-    from turnwise.models.verify import pack_card
+    from turnwise.models.pack import pack_card
 
     show.text(pack_card(where, brief=brief))
 

@@ -15,7 +15,7 @@ from turnwise.metrics.base import Mode, Need, Score, TurnMetric
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.requests import Lookup, Request
-from turnwise.models.vectors_file import open_vectors
+from turnwise.models.vectors import open_vectors
 from turnwise.problems import Problem
 from turnwise.text.tokenise import Tokens, lower_words, plain_words, treebank_words, words
 

@@ -16,7 +16,7 @@ from turnwise.metrics.embeddings import PRINTED_DECIMALS, Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
-from turnwise.models.heads_numpy import CONTEXT_TURNS, LAYER
+from turnwise.models.heads import CONTEXT_TURNS, LAYER
 from turnwise.models.requests import Embed, Lookup, Read, Relate, Request
 from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words

@@ -138,7 +138,7 @@ def _checked(name: str, kind: object) -> ModelKind:
 KINDS = Registry[ModelKind](
     "model kind",
     "turnwise.models",
-    modules=("turnwise.models.text", "turnwise.models.table", "turnwise.models.heads_numpy", "turnwise.models.maude"),
+    modules=("turnwise.models.text", "turnwise.models.vectors", "turnwise.models.heads", "turnwise.models.maude"),
     adapt=_checked,
 )
 

@@ -1,29 +1,176 @@
-"""Open packs: folders of models that answer every request of the metrics, installed or given as a folder."""
+"""Packs: folders of models with a manifest, which says what each role is, which files it needs and their hashes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import sys
+import time
 import types
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from turnwise.errors import TurnwiseError, in_brief
 from turnwise.models.kinds import KINDS, Model, ModelSource
-from turnwise.models.manifest import MANIFEST, Manifest, RoleEntry, read_checked, read_manifest
 from turnwise.models.onnx.session import thread_count
+from turnwise.models.requests import WHOLE, Lookup, Request, TokenScores, Window
 from turnwise.models.text import Tokens, read_tokenizer
 from turnwise.plugins import Registry
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
+
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What a file must be."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class RoleEntry:
+    """One role: its files, how to use them, and its model card."""
+
+    kind: str
+    file: str
+    tokenizer: str | None = None
+    words: str | None = None
+    words_shape: tuple[int, int] | None = None
+    head: str | None = None
+    weights: str | None = None
+    labels: tuple[str, ...] = ()
+    pooling: str | None = None
+    max_length: int | None = None
+    begin: int | None = None
+    window: Window = WHOLE
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> list[str]:
+        """Everything that has to be read for this role."""
+        return [name for name in (self.file, self.words, self.tokenizer, self.weights) if name]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The whole pack."""
+
+    name: str
+    version: str
+    licence: str
+    languages: tuple[str, ...]
+    files: Mapping[str, FileEntry]
+    roles: Mapping[str, RoleEntry]
+
+    def role(self, role: str) -> RoleEntry:
+        """The entry of a role."""
+        if role not in self.roles:
+            has = f"it has: {', '.join(self.roles)}"
+            raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; give `models` that do ({has})")
+        return self.roles[role]
+
+    def fingerprint(self, role: str) -> str:
+        """A name for everything that a role's answers depend on."""
+        entry = self.role(role)
+        facts = [entry.kind, entry.head, entry.labels, entry.max_length, entry.begin, entry.window.key]
+        hashes = [self.files[name].sha256 for name in entry.files]
+        return hashlib.sha256(json.dumps([facts, hashes]).encode()).hexdigest()[:32]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check a manifest, once until it changes; files are not opened yet."""
+    path = folder / MANIFEST
+    try:
+        facts = path.stat()
+        return _read(path, facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    except OSError:
+        raise TurnwiseError(f"{folder}: not a pack (no {MANIFEST} that can be read)") from None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, *_written: int) -> Manifest:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise TurnwiseError(f"{path}: not valid JSON ({problem})") from None
+    try:
+        return _parse(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise TurnwiseError(f"{path}: not a pack's manifest ({type(problem).__name__}: {problem})") from None
+
+
+def _parse(content: Any) -> Manifest:
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']!r}; this version reads format {FORMAT}")
+    files = {name: FileEntry(str(of["sha256"]), int(of["size"])) for name, of in content["files"].items()}
+    for name in files:
+        check_name(name)
+    roles = {role: _parse_role(of) for role, of in content["roles"].items()}
+    for role, entry in roles.items():
+        unlisted = [name for name in entry.files if name not in files]
+        if unlisted:
+            raise ValueError(f"role '{role}' names '{unlisted[0]}', which has no hash under files")
+    return Manifest(
+        str(content["name"]),
+        str(content["version"]),
+        str(content["licence"]),
+        tuple(content.get("languages", ())),
+        files,
+        roles,
+    )
+
+
+def _parse_role(of: Mapping[str, Any]) -> RoleEntry:
+    try:
+        KINDS.get(of["kind"])
+    except TurnwiseError as problem:
+        raise ValueError(str(problem)) from None
+    plain = dict(of)
+    plain["labels"] = tuple(of.get("labels", ()))
+    plain["window"] = window = Window(**of.get("window", {}))
+    for length in (of.get("max_length"), window.total, window.first, window.second):
+        if length is not None and (not isinstance(length, int) or length < 1):
+            raise ValueError(f"{length!r} is no number of tokens")
+    if of.get("words_shape"):
+        plain["words_shape"] = (int(of["words_shape"][0]), int(of["words_shape"][1]))
+    return RoleEntry(**plain)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could lead out of the pack's folder or to a kind of file that packs do not hold."""
+    if PurePath(name).name != name or name in {"", ".", ".."} or "\\" in name or ":" in name:
+        raise ValueError(f"'{name}' is not a plain file name, and a pack may not name files outside its folder")
+    if PurePath(name).suffix not in SUFFIXES:
+        raise ValueError(f"'{name}' is not of a kind that packs hold: {', '.join(sorted(SUFFIXES))}")
+
+
+def read_checked(folder: Path, name: str, expected: FileEntry, *, links: bool = False) -> bytes:
+    """Return the content of a file after comparing it with the manifest; refuse a link unless `links`."""
+    path = folder / name
+    if not path.is_file() or (path.is_symlink() and not links):
+        raise TurnwiseError(f"{path}: missing from the pack (or not a plain file); install the pack again")
+    content = path.read_bytes()
+    if len(content) != expected.size or hashlib.sha256(content).hexdigest() != expected.sha256:
+        raise TurnwiseError(f"{path}: damaged or swapped (its SHA-256 is not the manifest's); install the pack again")
+    return content
+
 
 DEFAULT_PACK = "turnwise-mini"
 CALIBRATION = "calibration.json"
@@ -199,3 +346,107 @@ def load_models(where: str | Path | None = None, device: str = "auto") -> ModelS
     if device == "cuda":
         sys.stderr.write(f"note: the pack '{pack.name}' runs on the CPU; models of transformers run on CUDA\n")
     return pack
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A role that was opened and answered: what it is, how much is read for it, how long opening took."""
+
+    role: str
+    kind: str
+    file: str
+    size: int
+    seconds: float
+
+
+def verify_pack(where: str | Path | None = None) -> list[Checked]:
+    """Check every file's hash, then open every role and ask it something. The first fault is raised."""
+    pack = load_pack(where)
+    for name in pack.manifest.files:
+        pack.read(name)
+    checked = []
+    for role, of in pack.manifest.roles.items():
+        started = time.perf_counter()
+        _ask(pack, role, of)
+        size = sum(pack.manifest.files[name].size for name in of.files)
+        checked.append(Checked(role, of.kind, of.file, size, time.perf_counter() - started))
+    return checked
+
+
+def _ask(pack: Pack, role: str, entry: RoleEntry) -> None:
+    kind = KINDS.get(entry.kind)
+    pack.model(role)
+    if kind.probe is None:
+        return
+    request = kind.probe(role)
+    try:
+        answer = _answer(pack, request)
+        _, numbers = kind.encode_answer(answer)
+    except TurnwiseError:
+        raise
+    except Exception as problem:
+        raise TurnwiseError(f"pack '{pack.name}', role '{role}': does not answer ({problem})") from None
+    if not _is_sound(request, answer, numbers, entry):
+        raise TurnwiseError(f"pack '{pack.name}', role '{role}': answers with numbers that make no sense")
+
+
+def _answer(pack: Pack, request: Request) -> Any:
+    model = pack.model(request.role)
+    rows = model.rows(request)
+    results = model.run(rows) if rows else [_answer(pack, one) for one in model.asks(request)]
+    return model.answer(request, rows, results)
+
+
+def _is_sound(request: Request, answer: Any, numbers: NDArray[Any], entry: RoleEntry) -> bool:
+    finite = np.isfinite(numbers)
+    if entry.labels:
+        return tuple(answer) == entry.labels and math.isclose(numbers.sum(), 1.0, abs_tol=1e-6)
+    if isinstance(answer, TokenScores) and not all(p <= 1e-5 for p in answer.log_probs):
+        return False
+    # A table may have none of the words that it is asked for.
+    return bool(numbers.size) and (isinstance(request, Lookup) or bool(finite.all()))
+
+
+def pack_card(where: str | Path | None = None, *, brief: bool = False) -> str:
+    """Return the pack's model cards as Markdown; the brief form is one table of roles and one of training corpora."""
+    manifest = load_pack(where).manifest
+    total = sum(entry.size for entry in manifest.files.values())
+    lines = [
+        f"# {manifest.name} {manifest.version}",
+        "",
+        f"Licence of the pack (the code has its own): {manifest.licence}",
+        f"Languages: {', '.join(manifest.languages) or 'not stated'}. "
+        f"Size: {total / 1e6:.1f} MB in {len(manifest.files)} files.",
+    ]
+    if brief:
+        return "\n".join(lines + _tables(manifest)) + "\n"
+    for role, entry in manifest.roles.items():
+        facts: dict[str, Any] = {"kind": entry.kind, "file": entry.file, "sha256": manifest.files[entry.file].sha256}
+        if entry.labels:
+            facts["labels"] = ", ".join(entry.labels)
+        lines += ["", f"## {role}", ""]
+        lines += [f"- {key}: {value}" for key, value in facts.items()]
+        lines += [f"- {key}: {_shown(value)}" for key, value in entry.card.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(manifest: Manifest) -> list[str]:
+    """Return the lines of the tables of roles and of training corpora."""
+    roles, licences = [], dict[str, str]()
+    for role, entry in manifest.roles.items():
+        roles.append(f"| `{role}` | {entry.kind} | {entry.file} | {entry.card.get('origin') or 'trained'} |")
+        # A table of words lists the names of its corpora alone.
+        listed = [{"corpus": one} if isinstance(one, str) else one for one in entry.card.get("data", ())]
+        licences = {one["corpus"]: "" for one in listed} | licences
+        licences |= {one["corpus"]: one["licence"] for one in listed if "licence" in one}
+    corpora = [f"| {corpus} | {licence or 'not stated'} |" for corpus, licence in sorted(licences.items())]
+    head = ["", "| role | kind | file | origin |", "| --- | --- | --- | --- |"]
+    return [*head, *roles, "", "| training corpus | licence |", "| --- | --- |", *corpora]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_shown(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -21,8 +21,7 @@ from turnwise.models.requests import WHOLE, Window
 from turnwise.models.text import EncoderModel, TextModel, Tokens
 
 if TYPE_CHECKING:
-    from turnwise.models.maude_head import Head
-    from turnwise.models.utterances import Reading
+    from turnwise.models.maude import Head, Reading
 
 # Tokens of a batch: enough that no kernel is over before the next is sent.
 # Batches are on their way while the results of an earlier one are used.
@@ -243,8 +242,7 @@ class CheckpointModels(ModelSource):
 
     def _open_recurrent(self, role: str) -> Model:
         """A small network in numpy over the vectors of another checkpoint."""
-        from turnwise.models.maude import MaudeModel
-        from turnwise.models.utterances import UtteranceEncoder
+        from turnwise.models.maude import MaudeModel, UtteranceEncoder
 
         head, reading, content = self._head(role)
         below = self.model(reading.role)
@@ -256,7 +254,7 @@ class CheckpointModels(ModelSource):
         return MaudeModel(encoder, head, fingerprint, min(below.budget, GPU_BUDGET))
 
     def _head(self, role: str) -> tuple[Head, Reading, bytes]:
-        from turnwise.models.maude_head import read_head
+        from turnwise.models.maude import read_head
 
         content = (self._recurrent[role] / RECURRENT).read_bytes()
         return *read_head(content, RECURRENT), content

@@ -21,8 +21,7 @@ from turnwise.files import write_json, write_text
 from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.registry import load_metric
-from turnwise.models.manifest import MANIFEST
-from turnwise.models.pack import load_models
+from turnwise.models.pack import MANIFEST, load_models
 from turnwise.train.dialogues import Dialogue, read
 
 _USR = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge", "Overall")

@@ -2,7 +2,7 @@
 
 RUBER and InferSent read words with a recurrent network, BERT-RUBER, PONE and DistilBERT-NLI take an encoder's vectors
 as they are; skip-thought learns to find the utterance that stands next to another. Their weights have the names that
-`turnwise.models.heads_numpy` works them out by.
+`turnwise.models.heads` works them out by.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
-from turnwise.models.heads_numpy import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, Activation, directions
+from turnwise.models.heads import CONTEXT_TURNS, CONTEXT_WORDS, LAYER, Activation, directions
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Embed, Lookup
 from turnwise.text.tokenise import plain_words

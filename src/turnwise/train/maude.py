@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic, write_json
 from turnwise.models.export.weights import CARD, OWN, WEIGHTS
-from turnwise.models.maude_head import GAIN, Difference
+from turnwise.models.maude import GAIN, Difference, Reading
 from turnwise.models.requests import Floats
-from turnwise.models.utterances import Reading
 from turnwise.train.checkpoint import copy_file, save_model
 from turnwise.train.classifiers import config_of
 from turnwise.train.loop import Fitted, Recipe, fit_epochs, seeded

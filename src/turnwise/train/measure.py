@@ -21,8 +21,7 @@ from turnwise.files import write_json
 from turnwise.io.read import read_rows
 from turnwise.io.reader import readers
 from turnwise.models import quality as about
-from turnwise.models.manifest import MANIFEST
-from turnwise.models.pack import Pack
+from turnwise.models.pack import MANIFEST, Pack
 from turnwise.models.requests import Request
 from turnwise.stats.arrays import FloatArray, cluster_codes, sum_by_cluster
 from turnwise.stats.bootstrap import RESAMPLES, bootstrap, percentile_interval

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from turnwise.models.maude import Reading
 from turnwise.models.requests import Floats
 from turnwise.models.text import Tokens
-from turnwise.models.utterances import Reading
 from turnwise.train.checkpoint import open_network
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from turnwise.models.export.weights import (
     write_unigrams,
     write_vectors,
 )
-from turnwise.models.manifest import FORMAT, MANIFEST, check_name
-from turnwise.models.pack import Pack
+from turnwise.models.pack import FORMAT, MANIFEST, Pack, check_name
 from turnwise.models.requests import Embed, Window
 from turnwise.models.text import Tokens
 

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.export.storage import Floats, quantise
-from turnwise.models.heads_numpy import SCALES, unpack_weights
-from turnwise.models.maude import LABELS
-from turnwise.models.maude_head import header, read_head
+from turnwise.models.heads import SCALES, unpack_weights
+from turnwise.models.maude import LABELS, header, read_head
 from turnwise.models.requests import Embed
 from turnwise.models.text import Tokens
 from turnwise.text.tokenise import plain_words

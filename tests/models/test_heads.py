@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from turnwise.errors import TurnwiseError
-from turnwise.models import heads_numpy as heads
+from turnwise.models import heads
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.weights import pack_weights, write_head
-from turnwise.models.pack import load_pack
-from turnwise.models.verify import verify_pack
+from turnwise.models.pack import load_pack, verify_pack
 
 LENGTHS = (3, 7, 1, 5, 2, 0)
 

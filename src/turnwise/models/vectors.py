@@ -1,7 +1,8 @@
-"""Word vectors in a file of one's own: GloVe or word2vec text, or word2vec binary, compressed or not.
+"""Static facts about words: the tables of a pack, and word vectors in a file of one's own.
 
-A file is indexed once, by a hash of each word, and a vector is read when somebody asks for it: a file of millions of
-words takes little memory. Nothing in a file is ever executed, so pickled vectors are not among what can be read.
+A file is GloVe or word2vec text, or word2vec binary, compressed or not. It is indexed once, by a hash of each word, and
+a vector is read when it is asked for: a file of millions of words takes little memory. Nothing in a file is executed,
+so pickled vectors cannot be read.
 """
 
 from __future__ import annotations
@@ -12,18 +13,65 @@ import re
 import shutil
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.io.source import Source, open_bytes
+from turnwise.models.kinds import KINDS, Model, ModelKind, Row
+from turnwise.models.requests import Floats, Lookup
 
-Floats = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    from turnwise.models.pack import Pack
+
+
+@dataclass
+class Table(Model):
+    """Answers `Lookup` from rows of numbers by name; `missing` stands for a name that is not there."""
+
+    values: Mapping[str, Mapping[str, int]]
+    numbers: Mapping[str, Floats]
+    missing: Mapping[str, float]
+    fingerprint: str
+
+    def answer(self, request: Lookup, rows: Sequence[Row], results: Sequence[Any]) -> Floats:
+        """One row of numbers per item, or one number where the table has only one."""
+        names, numbers = self.values[request.unit], self.numbers[request.unit]
+        found = np.full((len(request.items), *numbers.shape[1:]), self.missing[request.unit], dtype=np.float32)
+        for i, item in enumerate(request.items):
+            if (index := names.get(item)) is not None:
+                found[i] = numbers[index]
+        return found
+
+
+def _from_pack(pack: Pack, role: str) -> Table:
+    from safetensors.numpy import load
+
+    tensors = load(pack.read(pack.manifest.role(role).file))
+    names, numbers, missing = {}, {}, {}
+    for unit in ("word", "token"):
+        if f"{unit}.names" in tensors:
+            listed = tensors[f"{unit}.names"].tobytes().decode("utf-8").split("\n")
+            names[unit] = {name: i for i, name in enumerate(listed)}
+            values = tensors[f"{unit}.values"]
+            scales = tensors.get(f"{unit}.scales")
+            numbers[unit] = values if scales is None else values.astype(np.float32) * scales[:, None]
+            missing[unit] = float(tensors[f"{unit}.missing"][0])
+    return Table(names, numbers, missing, pack.fingerprint(role))
+
+
+KINDS.add(
+    "table",
+    ModelKind("table", Lookup, _from_pack, probe=lambda role: Lookup(("music", "the"), role=role)),
+    module=__name__,
+)
+
 
 _ARCHIVES = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")
