@@ -82,7 +82,7 @@ def test_a_failed_gate_exits_with_one() -> None:
         (("score", "absent.jsonl"), "absent.jsonl"),
         (("score", EXAMPLES, "--metrics", "blue-4"), "did you mean 'bleu-4'"),
         (("score", EXAMPLES, "--map", "response"), "FIELD=COLUMN"),
-        (("score", EXAMPLES, "--corpus", "usrr"), "corpus: format 'usrr'"),
+        (("score", EXAMPLES, "--corpus", "usrr"), "--corpus usrr: format 'usrr'"),
         (("compare", EXAMPLES, "--fail-if-worse", "f1@0.1"), "--baseline"),
         (("compare", EXAMPLES, "--baseline", "juniper", "--fail-if-worse", "f1"), "METRIC@MARGIN"),
         (("compare", EXAMPLES, "--baseline", "nobody"), "juniper"),
@@ -206,7 +206,7 @@ def test_every_command_is_summed_up_in_full() -> None:
         (["list", "metrics", "--models", "nowhere"], "pack 'nowhere' is not known"),
         (["score", EXAMPLES, "-m", "length", "--map", "response=nothing"], "response: missing"),
         (["score", EXAMPLES, "-m", "length", "--shard", "5/3"], "'5/3' is not I/N"),
-        (["score", EXAMPLES, "-m", "length", "--corpus", "nope"], "corpus: format 'nope' is not known"),
+        (["score", EXAMPLES, "-m", "length", "--corpus", "nope"], "--corpus nope: format 'nope' is not known"),
     ],
 )
 def test_wrong_use_is_answered_in_one_line(arguments: list[str | Path], said: str) -> None:

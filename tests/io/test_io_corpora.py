@@ -327,7 +327,7 @@ def test_exclusions() -> None:
     assert corpus_exclusions("usr") == ("Original Ground Truth",)
     assert corpus_exclusions("zhao") == ("ground-truth",)
     assert corpus_exclusions("fed") == ()
-    with pytest.raises(TurnwiseError, match=r"^corpus: format 'x' is not known"):
+    with pytest.raises(TurnwiseError, match=r"^`corpus=x`: format 'x' is not known"):
         corpus_exclusions("x")
 
 

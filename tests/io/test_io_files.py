@@ -144,7 +144,7 @@ def test_an_address_needs_a_cluster(address: str | Path) -> None:
 
 
 def test_an_unknown_corpus_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(TurnwiseError, match=r"^corpus: format 'usrr' is not known; did you mean 'usr'"):
+    with pytest.raises(TurnwiseError, match=r"^`corpus=usrr`: format 'usrr' is not known; did you mean 'usr'"):
         read_rows([tmp_path], corpus="usrr")
 
 

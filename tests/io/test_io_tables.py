@@ -102,7 +102,7 @@ def test_the_mapping_holds_for_json_too(tmp_path: Path) -> None:
         (
             "response\na\n",
             {"answer": "response"},
-            "^mapping: answer=response: 'answer' is not a field; the fields are",
+            "^`mapping=answer=response`: 'answer' is not a field; the fields are",
         ),
         ("response\na\n", {"ratings.": "response"}, "'ratings.' is not a field"),
         ("response,response\na,b\n", {}, "a.csv: two columns are called 'response'; rename one of them"),
@@ -273,9 +273,9 @@ def test_a_pandas_frame_of_mixed_cells_costs_only_the_bad_ones() -> None:
 
 def test_a_release_format_is_no_table(tmp_path: Path) -> None:
     pl.DataFrame(TABLE).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(TurnwiseError, match=r"^corpus: 'usr' reads files named .*, and .* is a table"):
+    with pytest.raises(TurnwiseError, match=r"^`corpus=usr`: reads files named .*, and .* is a table"):
         list(read_rows(tmp_path / "a.parquet", corpus="usr"))
-    with pytest.raises(TurnwiseError, match=r"^corpus: 'usr' reads files named .*, and .* is a table"):
+    with pytest.raises(TurnwiseError, match=r"^`corpus=usr`: reads files named .*, and .* is a table"):
         read_rows(pl.DataFrame(TABLE), corpus="usr")
 
 

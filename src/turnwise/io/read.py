@@ -257,8 +257,8 @@ def _object_rows(sources: object, chosen: Reader | None, mapping: Mapping[str, s
 
 
 def _no_table(chosen: Reader, source: Source) -> TurnwiseError:
-    found = f"'{chosen.name}' reads files named {', '.join(chosen.suffixes)}, and {source.file} is a table"
-    return TurnwiseError(f"corpus: {found}. Fix: leave it out.")
+    found = f"reads files named {', '.join(chosen.suffixes)}, and {source.file} is a table"
+    return TurnwiseError(f"`corpus={chosen.name}`: {found}. Fix: leave it out.")
 
 
 def _finish(records: Records, source: Source) -> Iterator[Row]:

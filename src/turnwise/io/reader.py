@@ -112,7 +112,7 @@ def find(corpus: str) -> Reader:
     try:
         return READERS.get(corpus)
     except TurnwiseError as problem:
-        raise TurnwiseError(f"corpus: {problem}") from None
+        raise TurnwiseError(f"`corpus={corpus}`: {problem}") from None
 
 
 def corpus_exclusions(corpus: str) -> tuple[str, ...]:

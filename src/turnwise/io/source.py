@@ -108,7 +108,7 @@ def _resolve_one(request: str | Path) -> list[Source]:
     path = Path(request)
     if not path.exists() and (scheme := _ADDRESS.match(str(request))):
         what = "an address, which only the workers of a cluster read"
-        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {what}; score it with the engine ray, or fetch it first")
+        raise TurnwiseError(f"{scheme[1]}://{scheme[2]}: {what}; score it with `engine=ray`, or fetch it first")
     if path.is_dir():
         found = [file for file in sorted(path.iterdir()) if _is_input(file)]
         if not found:

@@ -35,7 +35,8 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
     for field in mapping:
         if field not in KNOWN and not (field.startswith(RATINGS) and field != RATINGS):
             fields = ", ".join((*FIELDS, "ratings.QUALITY"))
-            raise TurnwiseError(f"mapping: {field}={mapping[field]}: '{field}' is not a field; the fields are {fields}")
+            found = f"'{field}' is not a field; the fields are {fields}"
+            raise TurnwiseError(f"`mapping={field}={mapping[field]}`: {found}")
 
 
 def rename(row: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, Any]:
@@ -68,7 +69,7 @@ class ColumnPlan:
         sources: dict[str, str] = {**same_name, **mapping}
         if not {"response", "messages"} & set(sources):
             found = f"no column 'response'; its columns are {offered}"
-            raise TurnwiseError(f"{file}: {found}; name the right one with the mapping response=COLUMN")
+            raise TurnwiseError(f"{file}: {found}; name the right one with `mapping=response=COLUMN`")
         wanted = set(sources.values())
         # The columns that are needed, in the table's order and each once.
         self.columns = [column for column in counts if column in wanted]
