@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.engine.answer import request_key
-from turnwise.engine.state import Writer
+from turnwise.engine.state import StateWriter
 from turnwise.models.requests import Classify, Continuation, Converse, Embed, Lookup, MaskedLikelihood, Request, Window
 from turnwise.stats.frechet import Moments
 
@@ -33,4 +33,4 @@ def test_a_window_is_named_as_in_version_0_1() -> None:
 
 
 def test_a_shard_names_its_statistics_as_in_version_0_1() -> None:
-    assert Writer({}).write(Moments.of([[1.0], [2.0]]))["is"] == "Moments"
+    assert StateWriter({}).write(Moments.of([[1.0], [2.0]]))["is"] == "Moments"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from turnwise.dialogue import Example, Row
 from turnwise.engine import shown
 from turnwise.engine.score import Judged
-from turnwise.engine.shown import Shown, shown_turns
+from turnwise.engine.shown import TurnSample, shown_turns
 from turnwise.metrics.base import Score
 
 TOKENS = (("tea", 1.0),)
@@ -36,7 +36,7 @@ VALUES = st.sampled_from([None, 0.0, 1.0, 2.0, 3.0, float("inf")])
 @given(st.lists(st.one_of(st.none(), st.tuples(VALUES, VALUES)), max_size=90))
 @settings(max_examples=200, deadline=None)
 def test_every_turn_that_is_shown_keeps_its_tokens(rows: list[tuple[float | None, float | None] | None]) -> None:
-    seen, keeper = [], Shown(["0", "1"])
+    seen, keeper = [], TurnSample(["0", "1"])
     for number, values in enumerate(rows):
         seen.append(judged(number, values))
         keeper.see(seen)

@@ -15,6 +15,7 @@ from turnwise.bots.http import KEY_VARIABLE
 from turnwise.bots.open import BotOptions, mark_of, open_bot
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.io.read import describe
 from turnwise.io.write import example_to_dict
 from turnwise.options import Reading, Run, RunOptions, name_of, renamed
@@ -59,8 +60,7 @@ class Augmentation:
         """Write the rows as JSON Lines."""
         check_targets(files=[Path(path)])
         _refuse_to_lose(Path(path), self.rows)
-        Path(path).write_text("".join(self.lines()), encoding="utf-8")
-        return Path(path)
+        return write_text(path, self.lines())
 
 
 def augment(

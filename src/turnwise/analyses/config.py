@@ -12,6 +12,7 @@ from typing import Any
 
 from turnwise.engine.spool import FACTS
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import COMPOSITIONS, CompositeMetric, Part
 from turnwise.metrics.registry import GROUPS, METRICS, Asked, as_asked, expand, lesser_form, load_metric
@@ -42,12 +43,7 @@ def save_config(metric: CompositeMetric, path: str | Path, *, description: str =
     config = config_of(metric, description)
     is_json = file.suffix.lower() == ".json"
     text = json.dumps(config, ensure_ascii=False, indent=2) + "\n" if is_json else _toml(config)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise TurnwiseError(f"{file}: cannot be written ({problem.strerror}); choose another place") from None
-    return file
+    return write_text(file, text)
 
 
 def is_config(path: str | Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from turnwise.analyses.config import composite_of, name_for, save_config
 from turnwise.analyses.evaluate import check_targets, evaluated, refuse_waiting
 from turnwise.analyses.ratings import Item, clusters_of, named_twice, rated_items
+from turnwise.analyses.result import Framed
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.reader import corpus_exclusions
@@ -66,8 +67,10 @@ class RaterWeights:
 
 
 @dataclass
-class Fit:
+class Fit(Framed):
     """Fitted weights, how they do on contexts that were held out, and the metric that they make."""
+
+    main: ClassVar[str] = "weights"
 
     target: str
     weights: list[FittedWeight]

@@ -11,7 +11,7 @@ from turnwise.dialogue import Row
 from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged, cluster_key
 from turnwise.engine.session import calibration_mismatches
-from turnwise.engine.shown import Shown
+from turnwise.engine.shown import TurnSample
 from turnwise.engine.spool import Spool
 from turnwise.engine.state import allow
 from turnwise.errors import TurnwiseError
@@ -175,12 +175,12 @@ class Part:
     def __post_init__(self) -> None:
         self.summary = Summary(self.metrics)
         self.problems = Problems(self.strict)
-        self.shown = Shown(list(self.metrics), self.most)
+        self.shown = TurnSample(list(self.metrics), self.most)
         self.rows = self.bad = 0
 
     def keep_all(self) -> None:
         """Keep every row, however many they are."""
-        self.most, self.shown = None, Shown(list(self.metrics))
+        self.most, self.shown = None, TurnSample(list(self.metrics))
 
     def add(self, item: Judged) -> None:
         """Count one judged row in."""
@@ -213,7 +213,7 @@ class Part:
 
     def _choose_again(self) -> None:
         together = sorted(self.judged, key=lambda item: item.number)
-        self.judged, self.shown = [], Shown(list(self.metrics), self.most)
+        self.judged, self.shown = [], TurnSample(list(self.metrics), self.most)
         for item in together:
             self._keep(item)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TextIO, TypeVar
 
 from turnwise.analyses.targets import check_targets
 from turnwise.engine.aggregate import Summary, SystemValue
@@ -27,20 +27,35 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+class Framed:
+    """A result with one document, whose main list is a table too."""
+
+    main: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document that the command prints with `--format json`."""
+        raise NotImplementedError
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The main rows as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_dict()[self.main], infer_schema_length=None)
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()
+
+
 @dataclass(repr=False)
-class Rows(Generic[R]):
+class Rows(Framed, Generic[R]):
     """Rows of one dataclass, remarks on how they were made, and what of the input could not be used."""
+
+    main: ClassVar[str] = "rows"
 
     rows: list[R]
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows as a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame(self.to_dict()["rows"], infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document that the command prints with `--format json`."""
@@ -48,9 +63,6 @@ class Rows(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<turnwise.{type(self).__name__}: {len(self.rows)} rows; see .frame>"
-
-    def _repr_html_(self) -> str:
-        return self.frame._repr_html_()
 
 
 @dataclass(repr=False)

@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from turnwise.analyses.evaluate import check_targets, evaluated
+from turnwise.analyses.result import Framed
 from turnwise.dialogue import Example
 from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
+from turnwise.files import write_text
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import load_metric
@@ -250,8 +252,10 @@ class Choice:
 
 
 @dataclass
-class Selection:
+class Selection(Framed):
     """What a metric picks for every context; with a second metric, also its picks and the ballots between the two."""
+
+    main: ClassVar[str] = "picks"
 
     best: Choice
     against: Choice | None = None
@@ -283,14 +287,8 @@ class Selection:
 
     def save(self, path: str | Path) -> Path:
         """Write the picked responses as native rows, one JSON object a line."""
-        file = Path(path)
         rows = ({**example_to_dict(pick.example), **_finite(pick.more)} for pick in self.best.picks.values())
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
-        try:
-            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        except OSError as problem:
-            raise TurnwiseError(f"{file}: cannot be written ({problem.strerror}); choose another place") from None
-        return file
+        return write_text(path, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
 
 
 def _finite(value: Any) -> Any:

@@ -52,7 +52,7 @@ def shown_turns(scores: Mapping[str, FloatArray], total: int) -> NDArray[np.intp
     return np.flatnonzero(picked)
 
 
-class Shown:
+class TurnSample:
     """Sees turns as they come, and takes the tokens from those that no report will show.
 
     Of a run of more than `most` rows whole turns are let go too: both ends of every metric stay, and an even sample

@@ -86,7 +86,7 @@ def _names() -> dict[type[Any], str]:
     return {kind: name for name, kind in _kinds().items()}
 
 
-class Writer:
+class StateWriter:
     """Objects to JSON, with their arrays apart."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
@@ -145,14 +145,14 @@ class Writer:
         return name
 
 
-class Reader:
+class StateReader:
     """The way back."""
 
     def __init__(self, arrays: Mapping[str, Any], metrics: Mapping[str, Metric]) -> None:
         self._arrays, self._metrics = arrays, metrics
 
     def read(self, value: Any) -> Any:
-        """The value that `Writer.write` was given."""
+        """The value that `StateWriter.write` was given."""
         if not isinstance(value, dict):
             return value
         if "array" in value:
@@ -178,7 +178,7 @@ class Reader:
         return found
 
     def read_all(self, values: Any) -> list[Any]:
-        """The values that `Writer.write_all` was given."""
+        """The values that `StateWriter.write_all` was given."""
         if isinstance(values, list):
             return [self.read(value) for value in values]
         if "rows" in values:
@@ -196,7 +196,7 @@ class Reader:
 
 def save_state(folder: Path, about: Mapping[str, Any], state: Any, metrics: Mapping[str, Metric]) -> None:
     """Write a state into a folder, and plain facts about it; the JSON file comes last and says that all is there."""
-    writer = Writer(metrics)
+    writer = StateWriter(metrics)
     content = {"format": FORMAT, "about": about, "state": writer.write(state)}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / ARRAYS, **writer.arrays)
@@ -223,7 +223,7 @@ class Saved:
         """The state."""
         try:
             with np.load(self.folder / ARRAYS, allow_pickle=False) as arrays:
-                return Reader({name: arrays[name] for name in arrays.files}, metrics).read(self._state)
+                return StateReader({name: arrays[name] for name in arrays.files}, metrics).read(self._state)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as problem:
             raise self._damaged(problem) from None
 
