@@ -41,7 +41,7 @@ def test_an_encoder_shares_out_a_batch(full_pack: Path) -> None:
     rows = [model.rows(Embed("i like tea " * count))[0] for count in (25, 1, 12, 12, 3, 25, 2)] * 4
     batch = rectangle([row.ids for row in rows], [row.types for row in rows])
     session = model.network.session  # type: ignore[attr-defined]
-    whole, parts = OnnxEncoder(session).hidden(batch, -1), OnnxEncoder(session, pack._pool).hidden(batch, -1)
+    whole, parts = OnnxEncoder(session).hidden(batch, -1), OnnxEncoder(session, pack.pool).hidden(batch, -1)
     assert whole.shape == parts.shape
     for number, row in enumerate(rows):
         length = len(row.ids)
