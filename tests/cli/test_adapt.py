@@ -103,3 +103,12 @@ def test_what_cannot_be_done_exits_with_two_and_one_line(
     assert finished.stderr.count("\n") == 1
     assert finished.stdout == ""
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_the_names_of_0_1_still_work_and_say_so(tmp_path: Path) -> None:
+    done = turnwise("fit", EXAMPLES, "--metrics", "length,distinct-1", "--config", tmp_path / "old.toml")
+    assert (done.returncode, (tmp_path / "old.toml").exists()) == (0, True)
+    assert "note: --config is called --save from 0.2 on" in done.stderr
+    done = turnwise("select", EXAMPLES, "--metric", "f1", "--out", tmp_path / "old.jsonl")
+    assert (done.returncode, (tmp_path / "old.jsonl").exists()) == (0, True)
+    assert "note: --out is called --save from 0.2 on" in done.stderr

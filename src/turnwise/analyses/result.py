@@ -16,6 +16,7 @@ from turnwise.engine.score import Judged
 from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.errors import TurnwiseError
+from turnwise.files import atomic
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
 from turnwise.problems import Problem
@@ -147,10 +148,16 @@ class Result:
         }
 
     def write_json(self, out: TextIO) -> None:
-        """The same document, a turn at a time: it may be larger than the memory."""
+        """Write the same document, a turn at a time: it may be larger than the memory."""
+        for _ in self._written(out):
+            pass
+
+    def _written(self, out: TextIO) -> Iterator[dict[str, Any]]:
+        """Yield every record after it is written; the document is whole when all are taken."""
         out.write(f'{{"signatures": {_json(self.signatures)}, "turns": [')
         for place, record in enumerate(self.records()):
             out.write((", " if place else "") + _json(record))
+            yield record
         out.write("], " + _json(self._above_turns()).removeprefix("{") + "\n")
 
     def write_csv(self, out: TextIO) -> None:
@@ -168,10 +175,9 @@ class Result:
 
         target = Path(folder)
         check_targets(folder=target)
-        with relaxed_gc():
-            with (target / "result.json").open("w", encoding="utf-8") as file:
-                self.write_json(file)
-            write_turns(self.records(), metrics_of_turns(self.metrics), target / "turns.parquet")
+        # Both files in one reading of the turns.
+        with relaxed_gc(), atomic(target / "result.json") as partial, partial.open("w", encoding="utf-8") as file:
+            write_turns(self._written(file), metrics_of_turns(self.metrics), target / "turns.parquet")
         self.systems.write_csv(target / "systems.csv")
         write_charts(self, target / "charts")
         return target
