@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -27,18 +29,18 @@ numbers = st.floats(allow_nan=False)
 @given(st.lists(st.tuples(st.text(), numbers)))
 def test_token_scores_come_back_exactly(pairs: list[tuple[str, float]]) -> None:
     answer = TokenScores(tuple(t for t, _ in pairs), tuple(n for _, n in pairs))
-    assert unpack_answer(pack_answer(answer)) == answer
+    assert unpack_answer(key(1), pack_answer(key(1), answer)) == answer
 
 
 @given(st.dictionaries(st.text(), numbers))
 def test_labels_come_back_exactly(answer: dict[str, float]) -> None:
-    assert unpack_answer(pack_answer(answer)) == answer
+    assert unpack_answer(key(1), pack_answer(key(1), answer)) == answer
 
 
 @pytest.mark.parametrize("shape", [(3,), (0, 4), (2, 5)])
 def test_arrays_come_back_exactly(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    back = unpack_answer(pack_answer(array))
+    back = unpack_answer(key(1), pack_answer(key(1), array))
     assert back.dtype == np.float32
     np.testing.assert_array_equal(back, array)
     back += 1  # an answer belongs to whoever asked
@@ -46,9 +48,9 @@ def test_arrays_come_back_exactly(shape: tuple[int, ...]) -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 7))
 def test_a_flipped_bit_is_noticed(place: int, bit: int) -> None:
-    content = bytearray(pack_answer({"yes": 0.25, "no": 0.75}))
+    content = bytearray(key(1) + pack_answer(key(1), {"yes": 0.25, "no": 0.75}))
     content[place % len(content)] ^= 1 << bit
-    assert unpack_answer(bytes(content)) is None
+    assert unpack_answer(bytes(content[:16]), bytes(content[16:])) is None
 
 
 def test_keys_tell_requests_apart() -> None:
@@ -187,6 +189,102 @@ def test_a_damaged_answer_counts_as_absent(tmp_path: Path) -> None:
         database.execute("UPDATE answers SET value = x'00112233445566778899' WHERE key = ?", [key(1)])
     database.close()
     assert Cache(tmp_path).get([key(1), key(2)]) == {key(2): {"yes": 0.5}}
+
+
+def test_the_answer_to_another_request_is_never_served(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put({key(n): {"yes": float(n)} for n in range(3)})
+    cache.close()
+    with sqlite3.connect(tmp_path / "answers.sqlite") as database:
+        database.execute("UPDATE answers SET value = (SELECT value FROM answers WHERE key = ?)", [key(2)])
+        database.execute("UPDATE answers SET value = 'text' WHERE key = ?", [key(1)])
+    database.close()
+    assert Cache(tmp_path).get([key(n) for n in range(3)]) == {key(2): {"yes": 2.0}}
+
+
+def test_an_entry_of_version_0_1_counts_as_absent(tmp_path: Path) -> None:
+    header = b'{"kind":"labels","names":["yes"],"dtype":"f8","shape":[1]}'
+    body = struct.pack("<I", len(header)) + header + struct.pack("<d", 0.5)
+    cache = Cache(tmp_path)
+    cache.put({key(1): {"yes": 1.0}})
+    cache.close()
+    with sqlite3.connect(tmp_path / "answers.sqlite") as database:
+        database.execute("UPDATE answers SET value = ?", [struct.pack("<I", zlib.crc32(body)) + body])
+    database.close()
+    cache = Cache(tmp_path)
+    assert cache.get([key(1)]) == {}
+    cache.put({key(1): {"yes": 0.5}})
+    assert (cache.get([key(1)]), cache.set_aside) == ({key(1): {"yes": 0.5}}, None)
+
+
+def test_an_answer_that_cannot_be_decoded_counts_as_absent(tmp_path: Path) -> None:
+    def decode(*_: object) -> object:
+        raise RecursionError
+
+    cache = Cache(tmp_path)
+    cache.put({key(1): {"yes": 1.0}})
+    assert cache.get([key(1)], decode) == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "content"), [(18, b"\x09\x09"), (16, b"\x00\x03"), (56, b"\x00\x00\x00\x02"), (100, b"\x02")]
+)
+def test_a_damaged_header_costs_the_cache_and_not_the_run(tmp_path: Path, place: int, content: bytes) -> None:
+    cache = Cache(tmp_path)
+    cache.put({key(n): {"yes": float(n)} for n in range(50)})
+    cache.close()
+    with (tmp_path / "answers.sqlite").open("rb+") as file:
+        file.seek(place)
+        file.write(content)
+    cache = Cache(tmp_path)
+    assert cache.get([key(5)]).get(key(5)) in ({"yes": 5.0}, None)
+    cache.put({key(5): {"yes": 0.5}})
+    assert Cache(tmp_path).get([key(5)]) == {key(5): {"yes": 0.5}}
+
+
+def test_a_process_that_has_a_damaged_file_open_does_not_harm_the_next_one(tmp_path: Path) -> None:
+    old = Cache(tmp_path)
+    old.put({key(n): np.full(500, n, dtype=np.float32) for n in range(300)})
+    first = Cache(tmp_path)
+    # The journal is moved into the file before that is damaged.
+    sqlite3.connect(tmp_path / "answers.sqlite").execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (tmp_path / "answers.sqlite").open("rb+") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * 4096 * 20)
+    new = Cache(tmp_path)
+    new.get([key(n) for n in range(300)])
+    new.put({key(1000): {"yes": 1.0}})
+    assert new.set_aside is not None
+    for cache in (first, old):
+        cache.put({key(1001): {"yes": 1.0}})
+        cache.close()
+    new.put({key(1002): {"yes": 1.0}})
+    assert Cache(tmp_path).get([key(1000), key(1002)]).keys() == {key(1000), key(1002)}
+
+
+FULL_DISK = """
+    import resource, sys, warnings
+    import numpy as np
+    from turnwise.engine.cache import open_cache
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cache = open_cache(None)
+        for n in range(30):
+            cache.put({bytes([n] * 16): np.zeros(1000, dtype="f4")})
+            cache.get([bytes([n] * 16)])
+    print([str(one.message) for one in caught])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of resources")
+def test_a_full_disk_under_the_default_cache_costs_the_cache_alone(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    program = [sys.executable, "-c", textwrap.dedent(FULL_DISK)]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("no longer kept") == 1
 
 
 SLOW_RUN = """

@@ -165,7 +165,7 @@ def test_pieces_have_the_tokens_of_the_template(toy_pack: Pack) -> None:
     assert pieces.added == (True, False, False, False, True)
     own = answer_requests([other := Embed("I like", pooling="tokens", layer=1)], toy_pack)[other]
     assert pieces.vectors.shape == (5, np.shape(own)[1])
-    again = unpack_answer(pack_answer(pieces))
+    again = unpack_answer(b"key", pack_answer(b"key", pieces))
     assert isinstance(again, Pieces)
     assert (again.tokens, again.added) == (pieces.tokens, pieces.added)
     np.testing.assert_array_equal(again.vectors, pieces.vectors)

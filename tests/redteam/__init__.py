@@ -1,0 +1,1 @@
+"""Attack what turnwise keeps on disk, and count the harm."""

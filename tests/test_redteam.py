@@ -1,0 +1,12 @@
+"""The short form of `python -m tests.redteam`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.redteam.__main__ import ATTACKS, run
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_does_no_harm(name: str) -> None:
+    assert not run([name], short=True)
