@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +89,22 @@ class Count:
     """What decisions got wrong, over draws."""
 
     def __init__(self) -> None:
-        self.draws = self.false = self.covered = self.contradictions = self.equivalent = self.none = 0
+        self.draws = self.false = self.covered = self.contradictions = self.equivalent = 0
 
-    def add(self, family: Sequence[Evidence | None], truth: float = 0.0, margin: float | None = None) -> None:
-        found = [one for one in decide(family, True, margin) if one is not None]
+    def add(
+        self, family: Sequence[Evidence | None], truth: float | list[float] = 0.0, margin: float | None = None
+    ) -> None:
+        truths = truth if isinstance(truth, list) else [truth] * len(family)
+        known = [(one, true) for one, true in zip(decide(family, True, margin), truths, strict=True) if one is not None]
         self.draws += 1
-        self.none += len(found) < len(family)
-        self.false += any(one.verdict in ("better", "worse") for one in found)
-        self.equivalent += any(one.verdict == "equivalent" for one in found)
-        printed = [one for one in found if one.low is not None and one.high is not None]
-        self.covered += all(one.low <= truth <= one.high for one in printed)  # type: ignore[operator]
-        self.contradictions += sum((one.p < 0.05) != (one.low > 0 or one.high < 0) for one in printed)  # type: ignore[operator]
+        self.false += any(one.verdict in ("better", "worse") and true == 0 for one, true in known)
+        self.equivalent += any(one.verdict == "equivalent" and abs(true) == margin for one, true in known)
+        covered = True
+        for one, true in known:
+            if one.low is not None and one.high is not None:
+                covered &= one.low <= true <= one.high
+                self.contradictions += (one.p < 0.05) != (one.low > 0 or one.high < 0)
+        self.covered += covered
 
     def shares(self) -> dict[str, float]:
         return {
@@ -118,12 +124,10 @@ def paired(make: Make, n: int, systems: int = 2, shift: float = 0.0, margin: flo
         for _ in range(draws):
             scores = make(rng, (systems, n)) + make(rng, (1, n))
             scores[1:] += shift
-            family = [
-                paired_evidence(scores[b], scores[a], np.arange(n), arrangements)
-                for a in range(systems)
-                for b in range(a + 1, systems)
-            ]
-            count.add(family, shift, margin)
+            pairs = list(combinations(range(systems), 2))
+            family = [paired_evidence(scores[b], scores[a], np.arange(n), arrangements=arrangements) for a, b in pairs]
+            # The first system differs from all others, which are alike.
+            count.add(family, [shift if a == 0 else 0.0 for a, _ in pairs], margin)
         return count.shares()
 
     return cell
@@ -206,15 +210,14 @@ def margin_cells() -> dict[str, Cell]:
 
 
 def rare_drops(n: int) -> Cell:
-    """One of twelve replies drops from 1 to 0; that is the margin, and often none or few are seen."""
+    """One of twelve replies drops to 0 on a scale from 0 to 1; that is the margin, and often none is seen."""
 
     def cell(rng: Rng, draws: int) -> dict[str, float]:
         count = Count()
         for _ in range(draws):
-            ours = 1 - (rng.random(n) < 1 / 12).astype(np.float64)
-            theirs = np.ones(n)
-            theirs[0] = ours[0]
-            count.add([paired_evidence(ours, theirs)], -1 / 12, 1 / 12)
+            theirs = 0.5 + rng.random(n) / 2
+            ours = theirs * (rng.random(n) >= 1 / 12)
+            count.add([paired_evidence(ours, theirs, bounds=(0.0, 1.0))], -1 / 16, 1 / 16)
         return count.shares()
 
     return cell

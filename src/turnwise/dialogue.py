@@ -58,6 +58,7 @@ class Row:
 
     `system` says whose row it is, also where there is no example, so that failures can be counted per system. `more`
     are the fields of the file that are none of ours; `goes_on` says that its dialogue began in an earlier file.
+    `unanswered` is what an example would be, were its response not blank or missing: a failure of the system.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Row:
     system: str | None = None
     more: Mapping[str, Any] | None = None
     goes_on: bool = False
+    unanswered: Example | None = None
 
 
 def mean_rating(ratings: tuple[float | None, ...]) -> float | None:

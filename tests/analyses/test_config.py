@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
-from turnwise.analyses.compare import Gate
 from turnwise.analyses.config import choose_metrics, composite_of, config_of, load_config, name_for, save_config
+from turnwise.analyses.gate import Gate
 from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
@@ -122,9 +122,9 @@ def test_meta_evaluation_and_comparison_take_a_file_too(file: Path, two_systems:
 def test_a_composite_can_be_a_gate(file: Path, two_systems: list[dict[str, Any]]) -> None:
     metric = load_config(file)
     compared = tw.compare(two_systems, metrics=["mine"], config=metric, baseline="good")
-    assert Gate("mine", 0.1, metric).failures(compared)
+    assert Gate("fail_if_worse", "mine", 0.1, metric).failures(compared)
     with pytest.raises(tw.TurnwiseError, match="metric 'mine' is not known"):
-        Gate("mine", 0.1).failures(compared)
+        Gate("fail_if_worse", "mine", 0.1).failures(compared)
 
 
 def test_a_composite_needs_the_models_of_its_parts(two_systems: list[dict[str, Any]]) -> None:

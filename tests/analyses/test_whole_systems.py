@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 
-from turnwise.analyses.compare import Gate, compare
+from turnwise.analyses.compare import compare
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.fit import fit
+from turnwise.analyses.gate import Gate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.analyses.select import select
 from turnwise.errors import TurnwiseError
@@ -108,10 +109,10 @@ def test_compared_on_the_same_resamples(rows: Rows, full_pack: Path) -> None:  #
     assert odd.low > 0
     assert by["prd", "odd"].verdict == "worse"
     assert all(share == 0 for share in found.unscored.values())
-    assert Gate("fbd", 0.0).failures(found)
+    assert Gate("fail_if_worse", "fbd", 0.0).failures(found)
     twins = [{**row, "system": system} for row in rows if row["system"] == "dull" for system in ("dull", "twin")]
     (same,) = compare(twins, metrics="fbd", baseline="dull", models=full_pack, cache="off").rows
-    assert (same.difference, same.p, same.verdict) == (0, 1, "no difference")
+    assert (same.difference, same.p, same.verdict) == (0, 1, "equivalent")
 
 
 def test_held_against_people_as_systems_only(rows: Rows, full_pack: Path) -> None:  # noqa: F811

@@ -62,9 +62,9 @@ def test_metaeval_agreement_and_compare_print_rows() -> None:
     assert {row["quality"] for row in document("agreement", EXAMPLES)["rows"]} >= {"Overall", "Natural"}
     compared = document("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper")
     promised = ["metric", "system", "baseline", "difference", "low", "high", "p", "verdict"]
-    assert list(compared["rows"][0]) == [*promised, "n", "basis"]
+    assert list(compared["rows"][0])[:10] == [*promised, "n", "basis"]
     table = turnwise("compare", EXAMPLES, "--metrics", "f1", "--baseline", "juniper", "--format", "csv").stdout
-    assert table.partition("\n")[0] == ",".join([*promised, "n", "basis"])
+    assert table.startswith(",".join([*promised, "n", "basis"]))
 
 
 def test_a_failed_gate_exits_with_one() -> None:
@@ -270,10 +270,10 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert finished.returncode == 2
     assert "there is no '99'; there are: 1, 2" in finished.stderr
     (tmp_path / "good.jsonl").write_text('{"response": "hi"}\n')
-    (tmp_path / "bad.jsonl").write_text('{"response": " "}\n')
+    (tmp_path / "bad.jsonl").write_text('{"response": 3}\n')
     finished = turnwise("compare", tmp_path / "good.jsonl", tmp_path / "bad.jsonl", "--metrics", "length")
     assert finished.returncode == 2
-    assert "bad.jsonl:1: response: blank" in finished.stderr
+    assert "bad.jsonl: no row can be used" in finished.stderr
 
 
 def test_files_of_one_name_are_counted_together_and_it_is_said(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_misspelt_fields_are_said_by_every_command(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interval_is_only_promised_where_there_is_one(tmp_path: Path) -> None:
-    rows = [{"response": "one two", "context": [f"turn {n}"]} for n in range(2)]
+    rows = [{"response": "one" + n * " two", "context": [f"turn {n}"]} for n in range(2)]
     file = tmp_path / "chats.jsonl"
     for kept, words in ((1, "where there are two contexts or more, a 95 % interval"), (2, "each value with its 95 %")):
         file.write_text("".join(json.dumps(row) + "\n" for row in rows[:kept]))
@@ -350,7 +350,10 @@ def test_a_gate_that_cannot_be_checked_shows_what_to_mend(tmp_path: Path) -> Non
         row["response"] = " "
     file = tmp_path / "gate.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    finished = turnwise("compare", file, "--metrics", "f1", "--baseline", "juniper", "--fail-if-worse", "f1@0.02")
+    gate = ("compare", file, "--metrics", "f1", "--baseline", "juniper", "--fail-if-worse", "f1@0.02")
+    # Blank replies are the worst ones, unless they are to be skipped: then too little is known.
+    assert turnwise(*gate).returncode == 1
+    finished = turnwise(*gate, "--missing", "skip")
     assert finished.returncode == 2
     assert finished.stderr.count("response: blank") == 5
     assert "Compared with juniper" in finished.stdout

@@ -128,7 +128,7 @@ def test_everything_asked_for_is_there(html: str, chats: Result) -> None:
     assert len(data["turns"]) == 60
     assert data["systems"] == ["juniper", "kestrel", "marble", "tin-can"]
     assert [metric["key"] for metric in data["metrics"]] == ["words", "overlap", "vowels"]
-    assert "percentile bootstrap" in html
+    assert "Student’s t corrected for skew" in html
 
 
 def test_a_path_does_not_travel_with_the_report(tmp_path: Path) -> None:

@@ -26,12 +26,15 @@ def rows(system: str, responses: list[str], reference: str = "a b c d") -> list[
 
 
 def test_a_clear_leader() -> None:
-    found = digest(score(rows("good", ["a b c d", "a b c", "a b c d"]) + rows("bad", ["x", "a", "y"]), ["overlap"]))
+    good, bad = ["a b c d", "a b c", "a b c d"], ["x", "a", "y"]
+    few = digest(score(rows("good", good) + rows("bad", bad), ["overlap"]))
+    assert not leader(few, "overlap").clear  # type: ignore[union-attr]
+    found = digest(score(rows("good", 4 * good) + rows("bad", 4 * bad), ["overlap"]))
     best = leader(found, "overlap")
     assert best is not None
     assert (best.system, best.clear) == ("good", True)
     assert "good has the best value on 1 of 1 metric." in said(found)
-    assert "Its interval stands apart from every other system’s on overlap." in said(found)
+    assert "It is better than every other system on overlap." in said(found)
 
 
 def test_too_close_to_call() -> None:
@@ -39,7 +42,7 @@ def test_too_close_to_call() -> None:
     best = leader(found, "overlap")
     assert best is not None
     assert best.rivals == ("two",)
-    assert "On overlap the intervals overlap with those of two: too close to call here." in said(found)
+    assert "On overlap it is not shown to be better than two." in said(found)
 
 
 def test_lower_is_better_where_it_is() -> None:
@@ -148,4 +151,4 @@ def test_without_intervals_nothing_is_called_close() -> None:
 def test_many_rivals_are_counted_not_named() -> None:
     systems = [rows(f"s{n}", ["a b c d" if n == 0 else "a b", "x", "a b"]) for n in range(7)]
     found = digest(score([row for system in systems for row in system], ["overlap"]))
-    assert "On overlap the intervals overlap with those of 6 other systems: too close to call here." in said(found)
+    assert "On overlap it is not shown to be better than 6 other systems." in said(found)

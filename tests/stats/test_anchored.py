@@ -129,7 +129,6 @@ def test_a_difference_on_shared_contexts_is_that_of_the_differences() -> None:
     apart = anchored_difference(sides[0], sides[1], (contexts, [f"d{row}" for row in range(300)]))
     assert paired is not None
     assert apart is not None
-    assert paired.value == pytest.approx(apart.value)
     assert paired.evidence.error < 0.6 * apart.evidence.error
     assert paired.evidence.p() < 0.05
     plain = stats.ttest_rel(sides[0][1][:60], sides[1][1][:60]).confidence_interval()

@@ -11,18 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from turnwise.stats import bootstrap as bootstrap_module
 from turnwise.stats.arrays import cluster_codes
 from turnwise.stats.bootstrap import (
-    Interval,
     bootstrap,
     correlation_interval,
     mean_interval,
-    mean_intervals,
     spearman_intervals,
 )
 from turnwise.stats.correlation import correlation, weighted_correlation
-from turnwise.stats.subsets import jackknife_interval
 
 METHODS = ("pearson", "spearman")
 
@@ -138,18 +134,6 @@ def test_mean_interval_equals_an_explicit_clustered_bootstrap():
     assert found.high - found.low > 1.3 * (alone.high - alone.low)
 
 
-def test_normal_limit_meets_the_bootstrap(monkeypatch):
-    rng = np.random.default_rng(4)
-    clusters = rng.integers(0, 1500, size=6000)
-    values = rng.exponential(size=6000) + rng.normal(size=1500)[clusters]
-    resampled = mean_interval(values, clusters)
-    monkeypatch.setattr(bootstrap_module, "MANY_CLUSTERS", 1000)
-    limit = mean_interval(values, clusters)
-    width = resampled.high - resampled.low
-    assert limit != resampled
-    assert (limit.low, limit.high) == pytest.approx((resampled.low, resampled.high), abs=0.05 * width)
-
-
 def test_coverage_of_the_mean_interval_is_near_its_level():
     rng = np.random.default_rng(6)
     clusters = np.repeat(np.arange(50), 4)
@@ -159,19 +143,6 @@ def test_coverage_of_the_mean_interval_is_near_its_level():
         interval = mean_interval(values, clusters, resamples=500, seed=trial)
         hits += interval.low <= 0 <= interval.high
     assert 0.90 <= hits / 300 <= 0.985
-
-
-def test_mean_intervals_share_resamples_and_skip_gaps():
-    rng = np.random.default_rng(7)
-    table = rng.normal(size=(60, 3))
-    table[::4, 1] = np.nan
-    table[:, 2] = np.nan
-    clusters = np.arange(60) % 15
-    found = mean_intervals(table, clusters, resamples=800)
-    for column in (0, 1):
-        alone = mean_interval(table[:, column], clusters, resamples=800)
-        assert (found[column].low, found[column].high) == pytest.approx((alone.low, alone.high))
-    assert found[2] is None
 
 
 @settings(max_examples=25)
@@ -236,25 +207,6 @@ def test_any_statistic_of_weights_can_be_resampled():
     assert drawn.shape == (5000,)
     # Four clusters with means 1, 4, 7, 10: the mean of four draws has variance 11.25 / 4.
     assert drawn.var() == pytest.approx(11.25 / 4, rel=0.06)
-
-
-# --- jackknife -------------------------------------------------------------------------------------------
-
-
-def test_jackknife_of_a_mean_is_its_t_interval():
-    from scipy.stats import t
-
-    values = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
-    left_out = (values.sum() - values) / 7
-    found = jackknife_interval(left_out, values.mean(), 0.9)
-    expected = t.interval(0.9, 7, values.mean(), values.std(ddof=1) / np.sqrt(8))
-    assert (found.low, found.high) == pytest.approx(expected)
-
-
-def test_jackknife_needs_two_defined_blocks():
-    assert jackknife_interval([1.0], 1.0) is None
-    assert jackknife_interval([1.0, np.nan, 2.0], 1.0) is None
-    assert jackknife_interval([2.0, 2.0], 2.0) == Interval(2.0, 2.0)
 
 
 def test_a_table_of_intervals_holds_those_of_its_pairs():

@@ -16,9 +16,10 @@ from turnwise.stats.decisions import (
     decide,
     evidence_of_totals,
     mean_evidence,
+    no_difference,
     paired_evidence,
-    resampled_evidence,
     unpaired_evidence,
+    whole_evidence,
 )
 
 RNG = np.random.default_rng(4)
@@ -174,6 +175,9 @@ def test_alike_differences_are_as_rare_as_flips_make_them() -> None:
     found = paired_evidence(np.ones(8), np.zeros(8))
     assert found is not None
     assert found.p() == pytest.approx(2 / 2**8)
+    interval = found.interval()
+    assert interval is not None
+    assert 0 < interval.low < 1 < interval.high < 2
 
 
 def test_identical_systems_differ_by_exactly_nothing_they_showed() -> None:
@@ -185,6 +189,9 @@ def test_identical_systems_differ_by_exactly_nothing_they_showed() -> None:
     # Six alike pairs leave room for others: what was not seen may make up nearly half.
     assert decision.verdict == "not enough data"
     (decision,) = decide([paired_evidence(np.tile(same, 200), np.tile(same, 200))], margin=0.01)
+    assert decision is not None
+    assert decision.verdict == "equivalent"
+    (decision,) = decide([no_difference(4)])
     assert decision is not None
     assert decision.verdict == "equivalent"
 
@@ -222,8 +229,8 @@ def test_one_cluster_says_nothing(count: int) -> None:
 
 
 def test_a_whole_sets_value_needs_an_error() -> None:
-    assert resampled_evidence(0.3, 0.0, 5, 6) is None
-    found = resampled_evidence(0.3, 0.1, 5, 6)
+    assert whole_evidence(0.3, 0.0, 5, 6) is None
+    found = whole_evidence(0.3, 0.1, 5, 20)
     assert found is not None
     assert found.p() == pytest.approx(2 * stats.t.sf(3, 5))
 
@@ -279,7 +286,7 @@ def test_two_copies_of_one_comparison_count_as_one() -> None:
 
 
 def test_independent_comparisons_have_sidaks_p() -> None:
-    family = [resampled_evidence(0.2 + place / 100, 0.1, 1000, 50) for place in range(4)]
+    family = [whole_evidence(0.2 + place / 100, 0.1, 1000, 50) for place in range(4)]
     found = decide(family)
     first = family[0]
     assert first is not None
@@ -353,3 +360,36 @@ def test_a_difference_of_nothing_needs_a_margin() -> None:
     nothing = Evidence(0.0, 0.1, 30, 31)
     assert nothing.clusters_needed() is None
     assert nothing.clusters_needed(margin=0.2) is not None
+
+
+def test_null_p_values_are_at_least_uniform() -> None:
+    rng = np.random.default_rng(11)
+    contexts = np.repeat(np.arange(15), 3)
+    for paired in (True, False):
+        found = []
+        for _ in range(400):
+            effect = rng.normal(size=(2, 15))[:, contexts] + rng.normal(size=(2, 45))
+            one = paired_evidence(*effect, contexts) if paired else unpaired_evidence(*effect, contexts, contexts)
+            assert one is not None
+            found.append(one.p())
+        for level in (0.05, 0.2, 0.5):
+            assert np.mean(np.array(found) < level) <= level + 2.5 * np.sqrt(level / 400)
+
+
+def test_sides_are_drawn_independently() -> None:
+    values = np.random.default_rng(10).normal(size=100)
+    found = unpaired_evidence(values, values)
+    assert found is not None
+    assert found.value == 0
+    assert found.error == pytest.approx(np.sqrt(2 * values.var(ddof=1) / 100))
+
+
+@given(st.floats(-1e6, 1e6, allow_subnormal=False), st.integers(2, 40), st.integers(2, 40), st.integers(0, 2**32 - 1))
+def test_rounding_alone_is_no_difference(value: float, first: int, second: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # What the same model says to the same text, in batches of different sizes.
+    a, b = (value * (1 + 1e-8 * rng.uniform(-1, 1, size)) for size in (first, second))
+    shorter = min(first, second)
+    for found in (unpaired_evidence(a, b), paired_evidence(a[:shorter], b[:shorter])):
+        assert found is not None
+        assert (found.value, found.p()) == (0, 1)

@@ -11,9 +11,8 @@ from turnwise.stats.frechet import frechet, frechet_by_counts
 from turnwise.stats.subsets import (
     draws_of,
     extrapolated,
-    jackknife_comparison,
-    resampled_comparison,
-    resampled_interval,
+    jackknife_evidence,
+    resampled_evidence,
     units_of,
 )
 
@@ -39,10 +38,12 @@ def test_draws_leave_a_fifth_out() -> None:
 def test_the_error_of_a_mean_is_the_textbook_s() -> None:
     values = np.random.default_rng(0).normal(size=60)
     means = draws_of(60, 4000) @ values / 48
-    interval = resampled_interval(means, float(values.mean()), 60)
+    found = resampled_evidence(means, float(values.mean()), 60)
+    assert found is not None
+    assert found.error == pytest.approx(values.std(ddof=1) / np.sqrt(60), rel=0.05)
+    interval = found.interval()
     assert interval is not None
-    expected = 1.96 * values.std(ddof=1) / np.sqrt(60)
-    assert interval.high - values.mean() == pytest.approx(expected, rel=0.05)
+    assert interval.high - values.mean() == pytest.approx(stats.t.ppf(0.975, 59) * found.error)
 
 
 def test_a_difference_and_its_p() -> None:
@@ -50,19 +51,19 @@ def test_a_difference_and_its_p() -> None:
     x, y = rng.normal(size=80), rng.normal(size=80)
     draws = draws_of(80, 2000)
     differences = draws @ (x + 1 - y) / 64
-    found = resampled_comparison(differences, float((x + 1 - y).mean()), 80)
+    found = resampled_evidence(differences, float((x + 1 - y).mean()), 80)
     assert found is not None
-    assert found.low < found.difference < found.high
-    assert found.p < 1e-6
-    none = resampled_comparison(np.zeros(9), 0.0, 10)
+    assert found.p() < 1e-6
+    none = resampled_evidence(np.zeros(9), 0.0, 10)
     assert none is not None
-    assert none.p == 1
+    assert none.p() == 1
+    assert resampled_evidence(np.full(9, 0.5), 0.5, 10) is None
 
 
 def test_undefined_resamples() -> None:
-    assert resampled_interval(np.array([np.nan] * 6 + [1.0] * 4), 1.0, 10) is None
-    assert resampled_interval(np.array([1.0, 2.0, np.nan]), 1.5, 10) is not None
-    assert resampled_comparison(np.empty(0), 1.0, 1) is None
+    assert resampled_evidence(np.array([np.nan] * 6 + [1.0] * 4), 1.0, 10) is None
+    assert resampled_evidence(np.array([1.0, 2.0, np.nan]), 1.5, 10) is not None
+    assert resampled_evidence(np.empty(0), 1.0, 1) is None
 
 
 def sample(n: int, rng: np.random.Generator, width: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -79,9 +80,9 @@ def test_frechet_errors_are_those_of_new_samples() -> None:
         x, y = sample(60, rng)
         units, count = units_of(np.arange(60))
         distance = frechet_by_counts(x, y, units, units, count)
-        interval = resampled_interval(np.array([distance(draw).value() for draw in draws_of(count)]), 0.0, count)
-        assert interval is not None
-        errors.append(interval.high / 1.96)
+        found = resampled_evidence(np.array([distance(draw).value() for draw in draws_of(count)]), 0.0, count)
+        assert found is not None
+        errors.append(found.error)
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.35)
 
 
@@ -112,19 +113,27 @@ def test_the_jackknife_of_a_mean_difference_is_the_t_test() -> None:
     a, b = rng.normal(0.3, 1, 25), rng.normal(0, 1, 25)
     differences = a - b
     left_out = [np.delete(differences, k).mean() for k in range(25)]
-    found = jackknife_comparison(left_out, float(differences.mean()))
+    found = jackknife_evidence(left_out, float(differences.mean()))
     expected = stats.ttest_rel(a, b)
     assert found is not None
-    assert found.p == pytest.approx(expected.pvalue)
-    interval = expected.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.p() == pytest.approx(expected.pvalue)
+    interval, ours = expected.confidence_interval(0.95), found.interval()
+    assert ours is not None
+    assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_no_spread_and_no_difference_is_certain() -> None:
-    same = jackknife_comparison([0.0, 0.0, 0.0], 0.0)
+def test_a_p_never_comes_from_no_spread() -> None:
+    same = jackknife_evidence([0.0, 0.0, 0.0], 0.0)
     assert same is not None
-    assert same.p == 1.0
-    assert jackknife_comparison([0.5], 0.5) is None
+    assert same.p() == 1.0
+    assert jackknife_evidence([0.5], 0.5) is None
+    assert jackknife_evidence([0.5, 0.5], 0.5) is None
+    few = jackknife_evidence([0.5, 0.5001, 0.5], 0.5)
+    assert few is not None
+    assert few.p() >= 0.25
+    interval = few.interval()
+    assert interval is not None
+    assert interval.low <= 0
 
 
 def test_clear_systems_keep_their_order_in_every_resample() -> None:

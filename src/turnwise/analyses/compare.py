@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
+
+import numpy as np
 
 from turnwise.analyses.evaluate import Result, evaluated
-from turnwise.analyses.pairs import Answered, Match, match
+from turnwise.analyses.gate import FEWEST, Gate, Kind, gates_of
+from turnwise.analyses.pairs import GIVEN, Match, match
 from turnwise.analyses.result import Rows
 from turnwise.dialogue import Example, Row
-from turnwise.engine.aggregate import Difference, TurnFacts, aggregate_for
+from turnwise.engine.aggregate import Difference, Pairs, TurnFacts, TurnMean, aggregate_for
 from turnwise.engine.score import Judged, cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
-from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import Asked, as_asked, load_metric
+from turnwise.io.source import resolve
+from turnwise.metrics.base import Metric, Score
+from turnwise.metrics.registry import Asked, as_asked
 from turnwise.options import Run, RunOptions
-from turnwise.stats import significance
+from turnwise.problems import Problem
+from turnwise.stats.decisions import Decision, Verdict, decide
+from turnwise.stats.tails import Rate, Tail, rate, tail
 from turnwise.wording import counted
 
-SIGNIFICANT = 0.05
-# With fewer contexts or dialogues than this even one-sided differences cannot reach p < .05 by flipping signs.
-FEWEST = 6
-# Nothing is said about a system when more than this share of its rows has no score, or of its contexts no answer.
-UNSCORED = 0.1
+Missing = Literal["worst", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One system against another on one metric: system minus baseline."""
+    """One system against another on one metric: system minus baseline.
+
+    `low`, `high` and `p` are simultaneous over the pairs of a metric. `n` and `basis` say what the row stands on,
+    `detectable` which difference it could well have found, and `needed` about how many contexts would settle it. `tail`
+    counts contexts, and `dropped` names the replies that are clearly worse.
+    """
 
     metric: str
     system: str
@@ -42,179 +48,273 @@ class CompareRow:
     low: float | None
     high: float | None
     p: float | None
-    verdict: str
+    verdict: Verdict
+    n: int = 0
+    basis: str = ""
+    margin: float | None = None
+    detectable: float | None = None
+    needed: int | None = None
+    tail: Tail | None = None
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """A condition for a release: no system may be worse than the baseline by more than a margin.
+class Failed:
+    """How often a system gave no reply, out of all that it was asked, and the rows."""
 
-    `composed` is the metric itself, where it is not known by its name but read from a configuration.
-    """
-
-    metric: str
-    margin: float
-    composed: CompositeMetric | None = None
-
-    @classmethod
-    def parse(cls, text: str, composite: CompositeMetric | None = None) -> Gate:
-        """Return the gate of a text such as `f1@0.02`; its metric may be the composite by name."""
-        metric, at, margin = text.rpartition("@")
-        composed = composite if composite is not None and composite.name == metric else None
-        try:
-            if not at or not 0 <= float(margin) < math.inf:
-                raise ValueError
-        except ValueError:
-            found = f"'{text}' is not METRIC@MARGIN with a margin of 0 or more"
-            raise TurnwiseError(f"`fail_if_worse`: {found}; write for example f1@0.02") from None
-        gate = cls(metric, float(margin), composed)
-        gate.check_direction()
-        return gate
-
-    def check_direction(self) -> bool:
-        """Whether higher is better; a metric without a better end cannot be a gate."""
-        higher_is_better = (self.composed or load_metric(self.metric)).higher_is_better
-        if higher_is_better is None:
-            raise TurnwiseError(f"`fail_if_worse`: {self.metric} has no better or worse; gate on another metric")
-        return higher_is_better
-
-    def failures(self, comparison: Comparison) -> list[str]:
-        """One line per system whose whole interval lies beyond the margin on the worse side.
-
-        What could not be measured must not pass: it raises.
-        """
-        sign = 1.0 if self.check_direction() else -1.0
-        failed = []
-        for row in comparison.rows:
-            if row.metric != self.metric:
-                continue
-            self._check_measured(row, comparison)
-            if row.low is None or row.high is None:
-                continue
-            best_case = max(sign * row.low, sign * row.high)
-            if best_case < -self.margin:
-                failed.append(
-                    f"{row.system} is worse than {row.baseline} on {self.metric}: difference "
-                    f"{row.difference:+.4f}, 95 % interval [{row.low:+.4f}, {row.high:+.4f}], margin {self.margin:g}"
-                )
-        return failed
-
-    def _check_measured(self, row: CompareRow, comparison: Comparison) -> None:
-        found = None
-        for system in (row.system, row.baseline):
-            share = comparison.unscored.get((system, self.metric), 0.0)
-            if share > UNSCORED or (row.low is None and share):
-                found = f"{share:.0%} of the rows of {system} have no score"
-        matched = comparison.matches[row.system, row.baseline]
-        gap = matched.unanswered
-        if found is None and gap is not None and gap.missing > UNSCORED * gap.of:
-            found = f"{row.system} left {gap.missing} of the {gap.of} answers of {row.baseline} unanswered"
-        elif found is None and (row.low is None or matched.independent < FEWEST):
-            found = f"{counted(matched.independent, matched.drawn)} in all, give at least {FEWEST}"
-        if found is not None:
-            raise TurnwiseError(f"the gate on {self.metric} cannot be checked: {found}; mend the input")
+    rate: Rate
+    ids: tuple[str, ...]
 
 
 @dataclass(repr=False)
 class Comparison(Rows[CompareRow]):
     """The differences, the signatures of the metrics, and what a gate asks of them.
 
-    `unscored` is the share of each system's rows without a score, by system and metric; `matches` says, by system and
-    baseline, what of the two was held against each other.
+    `unscored` is the share of each system's rows without a score, by system and metric, and `failed` its failures;
+    `matches` says, by system and baseline, how the two were paired.
     """
 
     unscored: dict[tuple[str, str], float] = field(default_factory=dict)
     matches: dict[tuple[str, str], Match] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
     gates: list[Gate] = field(default_factory=list)
+    failed: dict[str, Failed] = field(default_factory=dict)
+    missing: Missing = "worst"
 
     def failures(self) -> list[str]:
-        """One line for each gate and system that fails it. What could not be measured must not pass: it raises."""
+        """Return a line for each gate and system that fails it. What could not be measured must not pass: it raises."""
         return [line for gate in self.gates for line in gate.failures(self)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `turnwise compare --format json`: each row also says what it stands on."""
-        rows = [{**asdict(row), **self._basis(row)} for row in self.rows]
-        return {"rows": rows, "signatures": self.signatures}
+        """Return the JSON document of `turnwise compare --format json`: each row also says what it stands on."""
+        failures = [
+            {"system": system, **asdict(failed.rate), "ids": list(failed.ids)} for system, failed in self.failed.items()
+        ]
+        return {"rows": [_record(row) for row in self.rows], "failures": failures, "signatures": self.signatures}
 
-    def _basis(self, row: CompareRow) -> dict[str, Any]:
-        matched = self.matches.get((row.system, row.baseline))
-        return {} if matched is None else {"n": matched.count, "basis": matched.basis}
+
+def _record(row: CompareRow) -> dict[str, Any]:
+    """Return a row of the document, with its counts of contexts beside the other numbers."""
+    record = asdict(row)
+    counts, dropped = record.pop("tail"), record.pop("dropped")
+    if counts is not None:
+        record |= {"wins": counts["wins"], "ties": counts["ties"], "losses": counts["losses"]}
+        record |= {"clearly_worse": counts["clearly_worse"], "p_worse": counts["p"], "dropped": list(dropped)}
+    return record
 
 
 def compare(
     *sources: object,
     metrics: Asked = "default",
     baseline: str | None = None,
-    fail_if_worse: Sequence[str | Gate] = (),
+    fail_if_worse: Sequence[str] = (),
+    fail_unless_as_good: Sequence[str] = (),
+    fail_if_worst: Sequence[str] = (),
+    fail_if_failures: float | None = None,
+    missing: Missing = "worst",
     **options: Unpack[RunOptions],
 ) -> Comparison:
     """Compare systems pairwise, or each with a baseline, on the contexts that they share.
 
     Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
-    `fail_if_worse` holds conditions such as `f1@0.02`, which `Comparison.failures` checks.
+    The conditions, such as `f1@0.02`, are checked by `Comparison.failures`. A reply that is blank or missing counts as
+    the worst one, unless `missing` is `skip`.
     """
     run = Run.of(**options)
-    gates = [gate if isinstance(gate, Gate) else Gate.parse(gate, run.config) for gate in fail_if_worse]
+    given: dict[Kind, Sequence[str]] = {
+        "fail_if_worse": fail_if_worse,
+        "fail_unless_as_good": fail_unless_as_good,
+        "fail_if_worst": fail_if_worst,
+    }
+    gates = gates_of(given, fail_if_failures, run.config)
     if gates and baseline is None:
-        raise TurnwiseError("`fail_if_worse` needs a baseline to be worse than; add `baseline=SYSTEM`")
+        raise TurnwiseError(f"`{gates[0].kind}` needs a baseline to be worse than; add `baseline=SYSTEM`")
     result = _evaluate_all(sources, _with_gates(metrics, gates), run)
     judged, apart = _label_by_source(result.judged)
     notes = [*result.notes, *apart]
     # Told apart by their sources, files of one name are no longer one system.
     joined = {"system.joined", "dialogue.joined"} if apart else set()
     problems = [problem for problem in result.problems if problem.code not in joined]
-    systems = list(dict.fromkeys(item.row.example.system for item in judged if item.row.example))
-    if len(systems) < 2 and result.problems:
-        # Another system may have been meant, none of whose rows can be used.
-        only = f"comparing needs two systems; found: {', '.join(systems)}"
-        raise TurnwiseError(f"{only}; the first problem: {result.problems[0]}")
-    pairs = _pairs(systems, baseline)
-    matches = _matches(judged, pairs)
-    rows: list[CompareRow] = []
-    for key, metric in result.metrics.items():
-        compared = [
-            CompareRow(key, *pair, *_difference(judged, key, metric, pair, matched, run.seed), "")
-            for pair, matched in matches.items()
-        ]
-        rows += compared if baseline is not None else _holm_corrected(compared)
-    rows = [replace(row, verdict=_verdict(row, result.metrics[row.metric].higher_is_better)) for row in rows]
-    if baseline is None and len(pairs) > 1:
-        notes.append(f"p is Holm-corrected over the {len(pairs)} pairs of each metric")
+    asked = _asked(judged)
+    _check_heard(sources, judged, asked, problems)
+    pairs = _pairs(list(asked), baseline)
+    matches = {pair: match(asked[pair[0]], asked[pair[1]]) for pair in pairs}
+    compared = _Compared(judged, result.metrics, asked, matches, run.seed, worst=missing == "worst")
+    rows = compared.rows({gate.metric: gate.margin for gate in gates if gate.margin})
+    if len(pairs) > 1:
+        notes.append(f"intervals and p hold for all {len(pairs)} pairs of a metric at once")
     for pair, matched in matches.items():
         notes += _remarks(*pair, matched)
-    unscored = _unscored(judged, result.metrics)
-    return Comparison(rows, list(dict.fromkeys(notes)), problems, unscored, matches, result.signatures, gates)
+    failed = {system: found for system in asked if (found := compared.failed(system)) is not None}
+    for system, found in failed.items():
+        counts = "is left out" if missing == "skip" else "counts as the worst reply"
+        notes.append(f"{system} gave no reply to {found.rate.count} of {found.rate.n}: each {counts}")
+    unscored = _unscored(judged, result.metrics, skipped=missing == "skip")
+    notes = list(dict.fromkeys(notes))
+    return Comparison(rows, notes, problems, unscored, matches, result.signatures, gates, failed, missing)
 
 
 def _with_gates(metrics: Asked, gates: Sequence[Gate]) -> Asked:
     """The metrics to compute, with those of the gates, which replace the default."""
-    if not gates:
+    if not any(gate.metric for gate in gates):
         return metrics
     wanted = [] if metrics == "default" else as_asked(metrics)
-    return [*wanted, *dict.fromkeys(gate.metric for gate in gates if gate.metric not in wanted)]
+    return [*wanted, *dict.fromkeys(gate.metric for gate in gates if gate.metric and gate.metric not in wanted)]
 
 
-def _difference(
-    judged: list[Judged], key: str, metric: Metric, pair: tuple[str, str], matched: Match, seed: int
-) -> Difference:
-    """Return system minus baseline on one metric."""
-    sides = {system: aggregate_for(metric, comparing=True) for system in pair}
-    for number, item in enumerate(judged):
-        example = item.row.example
-        if example and example.system in sides:
-            sides[example.system].add(TurnFacts(example, cluster_key(example), number), item.scores[key])
-    system, baseline = pair
-    return sides[system].difference(sides[baseline], matched, seed)
-
-
-def _matches(judged: list[Judged], pairs: list[tuple[str, str]]) -> dict[tuple[str, str], Match]:
-    examples: dict[str, list[Example]] = {}
+def _asked(judged: Iterable[Judged]) -> dict[str, list[Example]]:
+    """Return by system what it was asked, replied or not."""
+    asked: dict[str, list[Example]] = {}
     for item in judged:
-        if item.row.example:
-            examples.setdefault(item.row.example.system, []).append(item.row.example)
-    answered = {system: Answered.of(rows) for system, rows in examples.items()}
-    return {pair: match(answered[pair[0]], answered[pair[1]]) for pair in pairs}
+        example = item.row.example or item.row.unanswered
+        if example is not None:
+            asked.setdefault(example.system, []).append(example)
+    return asked
+
+
+def _check_heard(
+    sources: Sequence[object], judged: Iterable[Judged], asked: Mapping[str, object], problems: Sequence[Problem]
+) -> None:
+    """Refuse an input in which a named system, or a file, has no row that can be used."""
+    named: dict[str, None] = {}
+    paths = [source for source in sources if isinstance(source, str | Path)]
+    files: dict[str, set[str]] = {source.file: {""} for source in resolve(paths)} if len(paths) > 1 else {}
+    for item in judged:
+        files.setdefault(item.row.file, set()).add("" if item.row.example is None else item.row.example.system)
+        if item.row.system is not None and item.row.system not in asked:
+            named[item.row.system] = None
+    silent = [file for file, systems in files.items() if systems == {""} and not _unanswered_in(judged, file)]
+    # A row that cannot be read at all bears a name of its file's, which need not be a system's.
+    unheard = [name for name in named if name not in {"system", *map(file_stem, files)}]
+    for what in (*silent, *unheard):
+        first = f"; the first problem: {problems[0]}" if problems else ""
+        raise TurnwiseError(f"{what}: no row can be used, so it cannot be compared{first}")
+
+
+def _unanswered_in(judged: Iterable[Judged], file: str) -> bool:
+    return any(item.row.file == file and item.row.unanswered is not None for item in judged)
+
+
+class _Compared:
+    """The rows of a comparison, metric by metric."""
+
+    def __init__(
+        self,
+        judged: list[Judged],
+        metrics: Mapping[str, Metric],
+        asked: Mapping[str, list[Example]],
+        matches: Mapping[tuple[str, str], Match],
+        seed: int,
+        *,
+        worst: bool,
+    ) -> None:
+        self.metrics, self.matches, self.seed, self.worst = metrics, matches, seed, worst
+        self.asked = asked
+        self.items: dict[str, list[tuple[Example, Judged, int]]] = {system: [] for system in asked}
+        for number, item in enumerate(judged):
+            example = item.row.example or item.row.unanswered
+            if example is not None:
+                self.items[example.system].append((example, item, number))
+        self.left = {system: self._left_out(system) for system in asked}
+
+    def _left_out(self, system: str) -> list[Example]:
+        """Return what a system was given and has no row for: of the contexts of another that has nearly all of its."""
+        left: dict[Hashable, Example] = {}
+        for pair, matched in self.matches.items():
+            if system in pair and matched.unit == "context":
+                key = matched.keys[0]
+                other = self.asked[pair[1 - pair.index(system)]]
+                mine, its = ({key(example) for example in side} for side in (self.asked[system], other))
+                if len(mine & its) >= GIVEN * len(mine):
+                    left |= {key(example): example for example in other if key(example) not in mine}
+        return list(left.values())
+
+    def failed(self, system: str) -> Failed | None:
+        """Return how often a system gave no reply; None if it always did."""
+        silent = [(example, item.row.example is None) for example, item, _ in self.items[system]]
+        silent += [(example, True) for example in self.left[system]]
+        found = rate([fails for _, fails in silent], np.array([cluster_key(example) for example, _ in silent]))
+        if found is None or not found.count:
+            return None
+        return Failed(found, tuple(example.id for example, fails in silent if fails))
+
+    def rows(self, margins: Mapping[str, float]) -> list[CompareRow]:
+        """Return a row for every metric and pair. The metrics of a gate are one family."""
+        found = {
+            (key, pair): self._difference(key, pair, matched)
+            for key in self.metrics
+            for pair, matched in self.matches.items()
+        }
+        decisions: dict[tuple[str, tuple[str, str]], Decision | None] = {}
+        for family in (list(margins), *([key] for key in self.metrics if key not in margins)):
+            of_family = [(key, pair) for key in family for pair in self.matches]
+            decided = decide(
+                [found[one].evidence for one in of_family],
+                [self.metrics[key].higher_is_better for key, _ in of_family],
+                [margins.get(key) for key, _ in of_family],
+                seed=self.seed,
+            )
+            decisions |= dict(zip(of_family, decided, strict=True))
+        return [self._row(key, pair, of, decisions[key, pair], margins.get(key)) for (key, pair), of in found.items()]
+
+    def _row(
+        self, key: str, pair: tuple[str, str], found: Difference, decision: Decision | None, margin: float | None
+    ) -> CompareRow:
+        row = CompareRow(key, *pair, found.value, None, None, None, "not enough data", found.n, found.basis, margin)
+        if decision is not None:
+            row = replace(
+                row,
+                difference=decision.value,
+                low=decision.low,
+                high=decision.high,
+                p=decision.p,
+                verdict=decision.verdict,
+                detectable=decision.detectable,
+                needed=decision.needed,
+            )
+        return replace(row, **self._tail(key, pair, found.pairs))
+
+    def _tail(self, key: str, pair: tuple[str, str], pairs: Pairs | None) -> dict[str, Any]:
+        """Return wins, losses and clear drops over contexts, if replies are paired and the metric has a direction."""
+        metric = self.metrics[key]
+        drop = clear_drop(metric)
+        if pairs is None or metric.higher_is_better is None or drop is None:
+            return {}
+        found = tail(pairs.ours, pairs.theirs, drop, pairs.clusters, metric.higher_is_better)
+        gains = (pairs.ours - pairs.theirs) * (1 if metric.higher_is_better else -1)
+        places = [place for place in np.argsort(gains, kind="stable").tolist() if -gains[place] > drop]
+        keys = self.matches[pair].keys[0]
+        ids = {keys(example): example.id for example, _, _ in reversed(self.items[pair[0]])}
+        return {"tail": found, "dropped": tuple(ids.get(pairs.answered[place], "") for place in places)}
+
+    def _difference(self, key: str, pair: tuple[str, str], matched: Match) -> Difference:
+        """Return system minus baseline on one metric."""
+        metric = self.metrics[key]
+        sides = [aggregate_for(metric, comparing=True) for _ in pair]
+        for side, system in zip(sides, pair, strict=True):
+            failure = self._failure(key, metric) if isinstance(side, TurnMean) else None
+            for example, item, number in self.items[system]:
+                score = item.scores[key] if item.row.example is not None else failure
+                if score is not None:
+                    side.add(TurnFacts(example, cluster_key(example), number), score)
+            if failure is not None:
+                for example in self.left[system]:
+                    side.add(TurnFacts(replace(example, response=""), cluster_key(example)), failure)
+        system_side, baseline_side = sides
+        return system_side.difference(baseline_side, matched, self.seed)
+
+    def _failure(self, key: str, metric: Metric) -> Score | None:
+        """Return the score of a reply that was not given: the bad end of the scale, or the worst of the run."""
+        if not self.worst or metric.higher_is_better is None:
+            return None
+        end = metric.range[0 if metric.higher_is_better else 1]
+        if math.isinf(end):
+            scores = (item.scores[key].value for rows in self.items.values() for _, item, _ in rows if item.scores)
+            known = [score for score in scores if score is not None]
+            if not known:
+                return None
+            end = min(known) if metric.higher_is_better else max(known)
+        return Score(end)
 
 
 def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
@@ -234,11 +334,17 @@ def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
         yield f"{system} and {other} were led through the same dialogues: compared dialogue by dialogue"
     if matched.independent < FEWEST:
         few = counted(matched.independent, matched.drawn)
-        yield f"with {few} no difference can be significant; give at least {FEWEST}"
+        yield f"{few} of {system} and {other} settle nothing; give at least {FEWEST}"
 
 
-def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, str], float]:
-    """The share of each system's rows without a score, by system and metric."""
+def clear_drop(metric: Metric) -> float | None:
+    """Return from which drop on a reply is clearly worse: half of the scale."""
+    low, high = metric.range
+    return (high - low) / 2 if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _unscored(judged: list[Judged], metrics: Iterable[str], *, skipped: bool) -> dict[tuple[str, str], float]:
+    """Return the share of each system's rows without a score, by metric, with its failures if they are skipped."""
     rows: dict[str, list[Judged]] = {}
     in_file: dict[str, dict[str, None]] = {}
     for item in judged:
@@ -246,7 +352,7 @@ def _unscored(judged: list[Judged], metrics: Iterable[str]) -> dict[tuple[str, s
             rows.setdefault(item.row.example.system, []).append(item)
             in_file.setdefault(item.row.file, {})[item.row.example.system] = None
     for item in judged:
-        if item.row.example is None:
+        if item.row.example is None and (skipped or item.row.unanswered is None):
             # Who said what cannot be read is not known; it may have been any system of the file.
             named = [item.row.system] if item.row.system in rows else in_file.get(item.row.file, ())
             for system in named:
@@ -280,8 +386,9 @@ def _evaluate_all(sources: tuple[object, ...], metrics: Asked, run: Run) -> Resu
 
 def _label_by_source(judged: list[Judged]) -> tuple[list[Judged], list[str]]:
     """Two files that name the same one system are two versions of it: tell them apart by file."""
-    systems = {item.row.example.system for item in judged if item.row.example}
-    files = list(dict.fromkeys(item.row.file for item in judged if item.row.example))
+    asked = [(item.row.file, item.row.example or item.row.unanswered) for item in judged]
+    systems = {example.system for _, example in asked if example is not None}
+    files = list(dict.fromkeys(file for file, example in asked if example is not None))
     if len(systems) > 1 or len(files) < 2:
         return judged, []
     stems = [file_stem(file) for file in files]
@@ -295,8 +402,8 @@ def _label_by_source(judged: list[Judged]) -> tuple[list[Judged], list[str]]:
 
 
 def _renamed(row: Row, system: str) -> Row:
-    example = None if row.example is None else replace(row.example, system=system)
-    return replace(row, example=example, system=system)
+    example, unanswered = (one and replace(one, system=system) for one in (row.example, row.unanswered))
+    return replace(row, example=example, unanswered=unanswered, system=system)
 
 
 def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -311,16 +418,3 @@ def _pairs(systems: list[str], baseline: str | None) -> list[tuple[str, str]]:
         return [(system, baseline) for system in systems[:-1]]
     # The later against the earlier: `compare old.jsonl new.jsonl` asks what the new one gained.
     return [(later, earlier) for earlier, later in combinations(systems, 2)]
-
-
-def _holm_corrected(rows: list[CompareRow]) -> list[CompareRow]:
-    corrected = significance.holm([row.p for row in rows])
-    return [replace(row, p=p) for row, p in zip(rows, corrected, strict=True)]
-
-
-def _verdict(row: CompareRow, higher_is_better: bool | None) -> str:
-    if row.difference is None or row.p is None or row.p >= SIGNIFICANT:
-        return "no difference"
-    if higher_is_better is None:
-        return "different"
-    return "better" if (row.difference > 0) == higher_is_better else "worse"

@@ -7,8 +7,8 @@ share the first context of each and no later one; such dialogues are compared as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from turnwise.dialogue import Example
@@ -30,28 +30,38 @@ class Unanswered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one system answered: contexts, with the cluster and the text of each, and dialogues, with their openings."""
+    """What one system answered: contexts, with the cluster and the text of each, and dialogues, with their openings.
 
-    contexts: dict[int, int]
-    openings: dict[str, int]
+    `key` names a context: by its text, or by its dialogue too, as the same words may open many. `astray` counts turns
+    that are in another dialogue than the first with their context.
+    """
+
+    key: Key
+    contexts: dict[Hashable, int]
+    openings: dict[str, Hashable]
     turns: Counter[str]
-    texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    texts: dict[Hashable, tuple[str, ...]] = field(default_factory=dict)
+    astray: int = 0
+    size: int = 0
 
     @classmethod
-    def of(cls, examples: Iterable[Example]) -> Answered:
-        """What these responses answer."""
-        found = cls({}, {}, Counter())
+    def of(cls, examples: Iterable[Example], key: Key = context_key) -> Answered:
+        """Return what these responses answer."""
+        found = cls(key, {}, {}, Counter())
         shortest: dict[str, int] = {}
+        astray = size = 0
         for example in examples:
-            context = context_key(example)
-            found.contexts[context] = cluster_key(example)
+            context = key(example)
+            cluster = cluster_key(example)
+            astray += found.contexts.setdefault(context, cluster) != cluster
+            size += 1
             found.texts.setdefault(context, example.context)
             name, length = example.dialogue_id, len(example.context)
             if name is not None:
                 found.turns[name] += 1
                 if length < shortest.get(name, length + 1):
                     shortest[name], found.openings[name] = length, context
-        return found
+        return replace(found, astray=astray, size=size)
 
     @property
     def told_apart(self) -> bool:
@@ -59,9 +69,20 @@ class Answered:
         return len(set(self.openings.values())) >= GIVEN * len(self.openings)
 
     @property
+    def gathered(self) -> bool:
+        """Return whether nearly all turns with one context are in one dialogue, so that a context has a place."""
+        return self.astray <= (1 - GIVEN) * self.size
+
+    @property
     def independent(self) -> int:
         """How many clusters there are."""
         return len(set(self.contexts.values()))
+
+
+def turn_key(example: Example) -> Hashable:
+    """Return which turn a response is: its context, within its dialogue where there is one."""
+    context = context_key(example)
+    return context if example.dialogue_id is None else (example.dialogue_id, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +116,17 @@ class Match:
         return f"{self.contexts[0]:,} and {self.contexts[1]:,} contexts, unpaired"
 
 
-def match(ours: Answered, theirs: Answered) -> Match:
-    """How a system is held against a baseline."""
+def match(ours: Sequence[Example], theirs: Sequence[Example]) -> Match:
+    """Return how a system is compared with a baseline.
+
+    Turns are known by their dialogue and context if both name the same dialogues, else by their context alone.
+    """
+    named, plain = (tuple(Answered.of(side, key) for side in (ours, theirs)) for key in (turn_key, context_key))
+    found = _match(*named)
+    return found if found.unit is not None else _match(*plain)
+
+
+def _match(ours: Answered, theirs: Answered) -> Match:
     mine, its = ours.contexts.keys(), theirs.contexts.keys()
     if _ways_parted(ours, theirs):
         by_opening = ours.told_apart and theirs.told_apart
@@ -104,7 +134,7 @@ def match(ours: Answered, theirs: Answered) -> Match:
         if in_pairs(sides[0].values(), sides[1].values()):
             return _by_dialogue(ours, theirs, sides[0], sides[1])
     shared = mine & its
-    if in_pairs(mine, its):
+    if in_pairs(mine, its) and ours.gathered and theirs.gathered:
         unit: Unit | None = "context"
         independent = len({ours.contexts[context] for context in shared})
     else:
@@ -112,7 +142,7 @@ def match(ours: Answered, theirs: Answered) -> Match:
     given = len(shared) >= GIVEN * len(mine)
     gap = Unanswered(len(its - mine), len(its)) if given or unit else None
     drawn: Unit = "dialogue" if ours.openings or theirs.openings else "context"
-    sizes, keys = (len(mine), len(its)), (context_key, context_key)
+    sizes, keys = (len(mine), len(its)), (ours.key, theirs.key)
     differing = sum(_differ(ours.texts.get(context), theirs.texts.get(context)) for context in shared)
     return Match(unit, len(shared), sizes, drawn, independent, gap, keys, differing)
 
@@ -146,4 +176,7 @@ def _by_dialogue(ours: Answered, theirs: Answered, mine: dict[str, Hashable], it
 
 
 def _in(dialogues: dict[str, Hashable]) -> Key:
-    return lambda example: context_key(example) if example.dialogue_id is None else dialogues[example.dialogue_id]
+    # A dialogue that nobody counted is one of its own.
+    return lambda example: (
+        context_key(example) if example.dialogue_id is None else dialogues.get(example.dialogue_id, example.dialogue_id)
+    )

@@ -31,6 +31,13 @@ class Engines(StrEnum):
     ray = "ray"
 
 
+class Missing(StrEnum):
+    """What a reply that was not given counts as."""
+
+    worst = "worst"
+    skip = "skip"
+
+
 @with_run_options()
 def score(
     files: Files,
@@ -184,9 +191,30 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="METRIC@MARGIN",
-            help="Exit with 1 if a system is worse than the baseline by more than the margin. Repeatable.",
+            help="Exit with 1 if a system is surely worse than the baseline by more than the margin. Repeatable.",
         ),
     ] = None,
+    fail_unless_as_good: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC@MARGIN",
+            help="Exit with 1 unless every system is shown to be worse by less than the margin, if at all. Repeatable.",
+        ),
+    ] = None,
+    fail_if_worst: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC@SHARE",
+            help="Exit with 1 if more than this share of replies is clearly worse, beyond chance. Repeatable.",
+        ),
+    ] = None,
+    fail_if_failures: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Exit with 1 if a system gave no reply more often than this."),
+    ] = None,
+    missing: Annotated[
+        Missing, typer.Option(help="Whether a blank or missing reply counts as the worst one or is skipped.")
+    ] = Missing.worst,
     format: Printed = Format.table,
     *,
     options: RunOptions,
@@ -196,7 +224,17 @@ def compare(
     from turnwise.cli import show
 
     with show.progress("comparing", options):
-        result = run(*files, metrics=metrics, baseline=baseline, fail_if_worse=fail_if_worse or (), **options)
+        result = run(
+            *files,
+            metrics=metrics,
+            baseline=baseline,
+            fail_if_worse=fail_if_worse or (),
+            fail_unless_as_good=fail_unless_as_good or (),
+            fail_if_worst=fail_if_worst or (),
+            fail_if_failures=fail_if_failures,
+            missing=missing.value,
+            **options,
+        )
     failures, unchecked = list[str](), None
     try:
         failures = result.failures()

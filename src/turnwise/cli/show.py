@@ -19,6 +19,7 @@ from rich.text import Text
 
 from turnwise.cli.options import Format, in_flags
 from turnwise.cli.streams import for_machines
+from turnwise.stats.power import rounded_up
 from turnwise.wording import counted
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def _columns_that_fit(down: Iterable[str], across: Iterable[str], values: Iterab
 def comparison(result: Comparison, form: Format) -> None:
     """Differences between systems, with verdicts."""
     whole = result.to_dict()
-    if machine_readable(whole["rows"], form, whole=whole):
+    flat = [{name: value for name, value in row.items() if name != "dropped"} for row in whole["rows"]]
+    if machine_readable(flat, form, whole=whole):
         return
     baselines = {row.baseline for row in result.rows}
     one = len(baselines) == 1
@@ -196,12 +198,20 @@ def comparison(result: Comparison, form: Format) -> None:
             Text(row.verdict, style=colours.get(row.verdict, "")),
         )
     out.print(table)
-    sizes = {matched.basis: None for matched in result.matches.values()}
-    if len(sizes) == 1:
-        note(f"n: {next(iter(sizes))}")
-    else:
-        for (system, baseline), matched in result.matches.items():
-            note(f"n of {system} and {baseline}: {matched.basis}")
+    sizes: dict[str, dict[str, None]] = {}
+    for row in result.rows:
+        sizes.setdefault(row.basis, {})[row.metric if one else f"{row.metric} of {row.system} and {row.baseline}"] = (
+            None
+        )
+    for basis, of in sizes.items():
+        note(f"n: {basis}" if len(sizes) == 1 else f"n of {', '.join(of)}: {basis}")
+    for row in result.rows:
+        if row.verdict == "not enough data" and row.detectable is not None:
+            settled = f"; about {rounded_up(row.needed):,} would settle it" if row.needed else ""
+            note(
+                f"{row.metric}, {row.system} and {row.baseline}: {row.basis} find differences from about "
+                f"{number(row.detectable)} on{settled}"
+            )
 
 
 def meta(result: MetaEvaluation, form: Format) -> None:

@@ -6,6 +6,7 @@ metric judges; `aggregate_for` is the only place that asks.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, defaultdict
@@ -17,20 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.dialogue import Example
-from turnwise.engine.score import Judged, cluster_key
+from turnwise.engine.score import Judged, cluster_key, hash64
 from turnwise.engine.totals import ClusterTotals, MeansByName
 from turnwise.metrics.base import GroupMetric, Metric, PooledMetric, Score, SystemMetric
 from turnwise.problems import Problem
-from turnwise.stats import significance
-from turnwise.stats.bootstrap import Interval, mean_interval
-from turnwise.stats.subsets import (
-    draws_of,
-    jackknife_comparison,
-    jackknife_interval,
-    resampled_comparison,
-    resampled_interval,
-    units_of,
+from turnwise.stats.arrays import FloatArray
+from turnwise.stats.bootstrap import Interval
+from turnwise.stats.decisions import (
+    Evidence,
+    mean_evidence,
+    no_difference,
+    paired_evidence,
+    same_but_for_rounding,
+    unpaired_evidence,
 )
+from turnwise.stats.subsets import draws_of, jackknife_evidence, resampled_evidence, units_of
+from turnwise.wording import counted
 
 # Pooled statistics are kept per block of clusters, so that leaving one block out gives an interval in one pass.
 BLOCKS = 200
@@ -61,12 +64,25 @@ class Estimate(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """System minus baseline, the ends of its 95 % interval, and p; None if too little is known."""
+    """System minus baseline, the evidence on it, and what both stand on; None if too little is known.
+
+    `pairs` are the two systems' values of whatever both answered, with its cluster; none where they are not paired.
+    """
 
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+    evidence: Evidence | None = None
+    n: int = 0
+    basis: str = ""
+    pairs: Pairs | None = None
+
+
+class Pairs(NamedTuple):
+    """Values of two systems side by side, by what they answered."""
+
+    answered: list[Hashable]
+    ours: FloatArray
+    theirs: FloatArray
+    clusters: NDArray[np.int64]
 
 
 class Pairing(Protocol):
@@ -110,6 +126,11 @@ class Aggregate(ABC):
     def difference(self, other: Any, match: Pairing, seed: int) -> Difference:
         """Return by how much the value differs from that of another system."""
 
+    def _bounds(self) -> tuple[float, float] | None:
+        """Return the ends of the metric's scale, if it has both."""
+        low, high = self.metric.range
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
     def _ends(self, interval: Interval | None) -> Ends:
         """A normal interval does not end where a scale does."""
         low, high = self.metric.range
@@ -145,30 +166,36 @@ class TurnMean(Aggregate):
     def estimate(self, seed: int) -> Estimate:
         if not self.n:
             return Estimate()
-        return Estimate(self.totals.mean, *self._ends(self.totals.interval(seed=seed)), self.n)
+        evidence = self.totals.evidence(self._bounds())
+        return Estimate(self.totals.mean, *self._ends(evidence.interval() if evidence else None), self.n)
 
     def difference(self, other: TurnMean, match: Pairing, seed: int) -> Difference:
         sides = [_side(side.kept or (), key) for side, key in zip((self, other), match.keys, strict=True)]
-        return _of_sides(*sides, paired=match.unit is not None, seed=seed)
+        found = _of_sides(*sides, unit=match.unit, bounds=self._bounds(), seed=seed)
+        if found.evidence is not None and found.pairs is not None and found.evidence.constant and found.value == 0:
+            replies = [
+                Counter((key(t.example), t.example.response) for t, _ in side.kept or ())
+                for side, key in zip((self, other), match.keys, strict=True)
+            ]
+            if replies[0] == replies[1]:
+                return found._replace(evidence=no_difference(found.evidence.n))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The values of one system by what they answer, a context or a group, and what each of those belongs to."""
+    """The values of one system by what they answer, a context or a group, each with what it is resampled with."""
 
-    values: dict[Hashable, list[float]] = field(default_factory=dict)
-    clusters: dict[Hashable, int | str] = field(default_factory=dict)
+    values: dict[Hashable, list[tuple[float, int]]] = field(default_factory=dict)
 
-    def add(self, answered: Hashable, value: float, cluster: int | str) -> None:
+    def add(self, answered: Hashable, value: float, cluster: int) -> None:
         """Count one value in."""
-        self.values.setdefault(answered, []).append(value)
-        self.clusters[answered] = cluster
+        self.values.setdefault(answered, []).append((value, cluster))
 
-    def all(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    def all(self) -> tuple[FloatArray, NDArray[np.int64]]:
         """Return every value, and the cluster of each."""
-        pairs = [(value, self.clusters[answered]) for answered, values in self.values.items() for value in values]
-        values, clusters = zip(*pairs, strict=True)
-        return np.array(values, dtype=np.float64), np.array(clusters)
+        values, clusters = zip(*(pair for pairs in self.values.values() for pair in pairs), strict=True)
+        return np.array(values, dtype=np.float64), np.array(clusters, dtype=np.int64)
 
 
 def _side(kept: Iterable[tuple[TurnFacts, float]], key: Key) -> Side:
@@ -178,23 +205,29 @@ def _side(kept: Iterable[tuple[TurnFacts, float]], key: Key) -> Side:
     return side
 
 
-def _of_sides(ours: Side, theirs: Side, *, paired: bool, seed: int) -> Difference:
-    """Compare by pairs of what both answered, or else any answers of the one with any of the other."""
+def _of_sides(
+    ours: Side, theirs: Side, *, unit: str | None, bounds: tuple[float, float] | None, seed: int
+) -> Difference:
+    """Compare by pairs of what both answered, or else any answers of the one with any of the other.
+
+    A context that was answered several times counts as often, as it does in the systems' means.
+    """
     if not ours.values or not theirs.values:
         return Difference()
     shared = [answered for answered in ours.values if answered in theirs.values]
-    if paired and len(shared) > 1:
-        a, b = (np.array([np.mean(side.values[answered]) for answered in shared]) for side in (ours, theirs))
-        clusters = np.array([ours.clusters[answered] for answered in shared])
-        found = significance.paired_bootstrap(a, b, clusters, seed=seed)
-        p = significance.sign_flip_test(a, b, clusters, seed=seed)
-    else:
-        (a, clusters_a), (b, clusters_b) = ours.all(), theirs.all()
-        found = significance.unpaired_bootstrap(a, b, clusters_a, clusters_b, seed=seed)
-        p = significance.label_permutation_test(a, b, clusters_a, clusters_b, seed=seed)
-    if found is None:
-        return Difference(float(a.mean() - b.mean()))
-    return Difference(found.difference, found.low, found.high, p)
+    if unit is not None and len(shared) > 1:
+        sides = [[side.values[answered] for answered in shared] for side in (ours, theirs)]
+        a, b = (np.array([np.mean([value for value, _ in pairs]) for pairs in side]) for side in sides)
+        weights = np.array([(len(mine) + len(its)) / 2 for mine, its in zip(*sides, strict=True)])
+        clusters = np.array([pairs[0][1] for pairs in sides[0]], dtype=np.int64)
+        evidence = paired_evidence(a, b, clusters, weights, bounds, seed=seed)
+        value = float(np.average(a - b, weights=weights)) if evidence is None else evidence.value
+        return Difference(value, evidence, len(shared), counted(len(shared), unit), Pairs(shared, a, b, clusters))
+    (a, clusters_a), (b, clusters_b) = ours.all(), theirs.all()
+    evidence = unpaired_evidence(a, b, clusters_a, clusters_b, seed=seed)
+    value = float(a.mean() - b.mean()) if evidence is None else evidence.value
+    sizes = len(ours.values), len(theirs.values)
+    return Difference(value, evidence, sum(sizes), f"{sizes[0]:,} and {sizes[1]:,} {unit or 'context'}s, unpaired")
 
 
 def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
@@ -207,8 +240,13 @@ def in_pairs(ours: Collection[Hashable], theirs: Collection[Hashable]) -> bool:
     return shared >= 2 and shared >= SHARED * max(len(ours), len(theirs))
 
 
+def _turns(ours: int, theirs: int) -> tuple[int, str]:
+    """Return how many replies a difference of whole systems stands on, and that in words."""
+    return ours + theirs, f"{ours:,} and {theirs:,} replies"
+
+
 def _minus(ours: float, others: float) -> float:
-    return 0.0 if significance.same_but_for_rounding(ours, others) else ours - others
+    return 0.0 if same_but_for_rounding(ours, others) else ours - others
 
 
 # --- pooled statistics -----------------------------------------------------------------------------------
@@ -250,10 +288,9 @@ class PooledStatistics(Aggregate):
         return found
 
     def estimate(self, seed: int) -> Estimate:
-        value, interval = self.value(), None
-        left_out = self._leave_one_out()
-        if value is not None and len(left_out) > 1:
-            interval = jackknife_interval(np.array(list(left_out.values())), value)
+        value = self.value()
+        known = None if value is None else jackknife_evidence(list(self._leave_one_out().values()), value)
+        interval = known.interval() if known else None
         return Estimate(value, *self._ends(interval), self.n)
 
     def _leave_one_out(self) -> dict[int, float]:
@@ -273,8 +310,7 @@ class PooledStatistics(Aggregate):
         blocks = sorted(mine.keys() | its.keys())
         differences = np.array([mine.get(b, ours) - its.get(b, theirs) for b in blocks])
         value = _minus(ours, theirs)
-        found = jackknife_comparison(differences, value)
-        return Difference(value) if found is None else Difference(found.difference, found.low, found.high, found.p)
+        return Difference(value, jackknife_evidence(differences, value), *_turns(self.n, other.n))
 
 
 # --- groups ----------------------------------------------------------------------------------------------
@@ -284,7 +320,7 @@ class PooledStatistics(Aggregate):
 class GroupTotal:
     """What the responses of one group add up to, what the group is resampled with, and where in the run it begins."""
 
-    cluster: str
+    cluster: int
     first: int
     total: Any = None
 
@@ -304,7 +340,7 @@ class GroupMean(Aggregate):
         example = turn.example
         if example.group is not None:
             # Groups made from one dialogue are no more independent than its turns.
-            cluster = example.dialogue_id or f"group {example.group}"
+            cluster = hash64("d", example.dialogue_id) if example.dialogue_id else hash64("g", example.group)
             self.groups.setdefault(example.group, GroupTotal(cluster, turn.number)).add(score.evidence)
 
     def merge(self, other: GroupMean) -> None:
@@ -339,12 +375,13 @@ class GroupMean(Aggregate):
         if not known.values:
             return Estimate(note=Problem.of("value.single_replies"))
         values, clusters = known.all()
-        interval = mean_interval(values, clusters, seed=seed)
-        return Estimate(float(values.mean()), *self._ends(interval), len(values))
+        evidence = mean_evidence(values, clusters, self._bounds())
+        return Estimate(float(values.mean()), *self._ends(evidence.interval() if evidence else None), len(values))
 
     def difference(self, other: GroupMean, match: Pairing, seed: int) -> Difference:
         ours, theirs = self._known(), other._known()
-        return _of_sides(ours, theirs, paired=in_pairs(ours.values, theirs.values), seed=seed)
+        paired = in_pairs(ours.values, theirs.values)
+        return _of_sides(ours, theirs, unit="group" if paired else None, bounds=self._bounds(), seed=seed)
 
 
 # --- whole systems ---------------------------------------------------------------------------------------
@@ -396,7 +433,8 @@ class WholeSystem(Aggregate):
         evidence = self.in_order()
         units, count = units_of(np.array(self.clusters))
         found = self.metric.value(evidence, units, draws_of(count, seed=seed))
-        interval = None if found.value is None else resampled_interval(np.array(found.resampled), found.value, count)
+        known = None if found.value is None else resampled_evidence(np.array(found.resampled), found.value, count)
+        interval = known.interval() if known else None
         return Estimate(found.value, *self._ends(interval), self.n, found.parts, found.curve, found.note)
 
     def difference(self, other: WholeSystem, match: Pairing, seed: int) -> Difference:
@@ -411,8 +449,8 @@ class WholeSystem(Aggregate):
         if ours.value is None or theirs.value is None:
             return Difference()
         value = _minus(ours.value, theirs.value)
-        found = resampled_comparison(np.array(ours.resampled) - np.array(theirs.resampled), value, count)
-        return Difference(value) if found is None else Difference(value, found.low, found.high, found.p)
+        apart = np.array(ours.resampled) - np.array(theirs.resampled)
+        return Difference(value, resampled_evidence(apart, value, count), *_turns(self.n, other.n))
 
 
 def aggregate_for(metric: Metric, *, comparing: bool = False) -> Aggregate:

@@ -97,17 +97,18 @@ def context_key(example: Example) -> int:
     Responses without a context have nothing in common but, perhaps, the name of the row.
     """
     if example.context_id is not None:
-        return _hash64("i", example.context_id)
-    return _hash64("c", *example.context) if example.context or not example.id else _hash64("r", example.id)
+        return hash64("i", example.context_id)
+    return hash64("c", *example.context) if example.context or not example.id else hash64("r", example.id)
 
 
 def cluster_key(example: Example) -> int:
     """What is resampled together: turns of one dialogue, or responses to one context, are not independent."""
     if example.dialogue_id is not None:
-        return _hash64("d", example.dialogue_id)
+        return hash64("d", example.dialogue_id)
     return context_key(example)
 
 
-def _hash64(*parts: str) -> int:
+def hash64(*parts: str) -> int:
+    """Return texts as 64 bits, the same on every machine."""
     digest = blake2b("\x1f".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.stats.arrays import ExactSums, FloatArray, IntArray
-from turnwise.stats.bootstrap import Interval, intervals_of_totals
+from turnwise.stats.decisions import Evidence, evidence_of_totals
 
 # Beyond this many clusters those with equal hashes are taken together: blocks of clusters are no less independent
 # than clusters, sixteen thousand of them tell a standard error within half a per cent, and memory stays flat.
@@ -70,13 +70,10 @@ class ClusterTotals:
         self.flush()
         return self.sums.total() / self.n
 
-    def interval(self, *, seed: int) -> Interval | None:
-        """The clustered interval of the mean."""
+    def evidence(self, bounds: tuple[float, float] | None = None) -> Evidence | None:
+        """Return the evidence on the mean, by cluster; `bounds` are the ends of its scale."""
         self.flush()
-        if len(self.keys) < 2:
-            return None
-        sizes = self.sizes.astype(np.float64)
-        return intervals_of_totals(self.sums.values()[:, None], sizes[:, None], seed=seed)[0]
+        return evidence_of_totals(self.sums.values(), self.sizes.astype(np.float64), self.keys, bounds)
 
     def _places(self, clusters: NDArray[np.int64]) -> IntArray:
         """Where each of the given clusters is counted; new ones are given a place."""

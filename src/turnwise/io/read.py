@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from turnwise.dialogue import Row
+from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
 from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values, not_an_object
 from turnwise.io.native import chat_examples, example_from, is_chat, object_records, row_id, unlisted
@@ -25,6 +25,8 @@ from turnwise.io.tables import CsvRecords, check_mapping, frame_records, is_fram
 from turnwise.io.unique import DialoguesOfFiles, report_repeats
 from turnwise.problems import Problem
 
+# A system that gives no response has failed; nothing is wrong with the file.
+NO_RESPONSE = frozenset({"response.blank", "response.missing"})
 # How many faulty records to look past for one that tells the format.
 _LOOK_AHEAD = 100
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -288,7 +290,19 @@ def _rows(records: Records, source: Source) -> Iterator[Row]:
                 example = example_from(value, default_id, system)
                 yield Row(example.id, file, line, example, system=example.system, more=unlisted(value))
         except Unreadable as fault:
-            yield Row(row_id(value, default_id), file, line, None, fault.problem, _system_of(value, system))
+            failed = _unanswered(fault.problem, value, default_id, system)
+            named = failed.system if failed else _system_of(value, system)
+            yield Row(row_id(value, default_id), file, line, None, fault.problem, named, unanswered=failed)
+
+
+def _unanswered(problem: Problem, value: object, default_id: str, system: str) -> Example | None:
+    """Return what the row asked for, if all that it lacks is a response."""
+    if problem.code not in NO_RESPONSE or not isinstance(value, dict):
+        return None
+    try:
+        return replace(example_from({**value, "response": "-"}, default_id, system), response="")
+    except Unreadable:
+        return None
 
 
 def _system_of(value: object, default: str) -> str:

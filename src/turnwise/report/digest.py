@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from turnwise.analyses.ratings import Points, RatedTurns
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.aggregate import SystemValue
 from turnwise.engine.score import Judged, cluster_key
+from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Level, Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
@@ -81,6 +82,8 @@ class Digest:
     left_out: int = 0
     left_out_bad: int = 0
     seed: int = 0
+    # What `compare` says of a metric and two systems, the first against the second.
+    verdicts: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     @property
     def all_turns(self) -> int:
@@ -270,7 +273,37 @@ def digest(result: Result) -> Digest:
             (group, system_labels[system]): {metric_labels[key]: value for key, value in values.items()}
             for (group, system), values in result.summary.group_values().items()
         },
+        verdicts=_verdicts(result, metric_labels, system_labels),
     )
+
+
+# Values of whole systems are computed anew for every pair, so of more systems than this they are not compared.
+MOST_WHOLE = 4
+_OTHER_SIDE = {"better": "worse", "worse": "better"}
+
+
+def _verdicts(
+    result: Result, metrics: Mapping[str, str], systems: Mapping[str, str]
+) -> dict[tuple[str, str, str], str]:
+    """Return the verdicts of `compare` on every pair of systems, both ways."""
+    from turnwise.analyses.compare import compare
+
+    of_turns = {
+        key: metric for key, metric in result.metrics.items() if metric.level != "system" or len(systems) <= MOST_WHOLE
+    }
+    if len(systems) < 2 or not of_turns:
+        return {}
+    try:
+        rows = compare(replace(result, metrics=of_turns)).rows
+    except TurnwiseError:
+        # Systems of which no turn was kept.
+        return {}
+    found = {}
+    for row in rows:
+        key, ours, theirs = metrics[row.metric], systems.get(row.system, ""), systems.get(row.baseline, "")
+        found[key, ours, theirs] = str(row.verdict)
+        found[key, theirs, ours] = _OTHER_SIDE.get(row.verdict, str(row.verdict))
+    return found
 
 
 def file_name(path: str) -> str:

@@ -127,7 +127,6 @@ def _default_title(found: Digest) -> str:
 def _interval_facts(found: Digest) -> dict[str, Any]:
     """Which metrics have which kind of interval, and the sizes of the resamples."""
     from turnwise.engine.aggregate import BLOCKS
-    from turnwise.stats.bootstrap import MANY_CLUSTERS, RESAMPLES
     from turnwise.stats.subsets import RESAMPLES as SUBSETS
 
     special = {
@@ -136,7 +135,7 @@ def _interval_facts(found: Digest) -> dict[str, Any]:
         "whole": [key for key in found.metrics if found.levels[key] == "system"],
     }
     means = sum(map(len, special.values())) < len(found.metrics)
-    sizes = {"resamples": RESAMPLES, "many": MANY_CLUSTERS, "blocks": BLOCKS, "subsets": SUBSETS}
+    sizes = {"blocks": BLOCKS, "subsets": SUBSETS}
     return {name: ", ".join(keys) for name, keys in special.items()} | {"means": means} | sizes
 
 

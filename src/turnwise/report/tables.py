@@ -15,7 +15,7 @@ from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
 from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, interval, number, one_line, printable
 from turnwise.report.words import leader
-from turnwise.stats.bootstrap import mean_intervals
+from turnwise.stats.decisions import mean_evidence
 from turnwise.wording import counted
 
 # Turns shown at each end of a metric, and of long texts the part that is shown.
@@ -113,7 +113,9 @@ def _rating_cells(found: Digest, place: int) -> list[Cell]:
     mine = found.rated.systems == place
     table = np.column_stack([values[mine] for values in found.rated.ratings.values()])
     cells = []
-    for values, ends in zip(table.T, mean_intervals(table, found.rated.clusters[mine], seed=found.seed), strict=True):
+    for values in table.T:
+        evidence = mean_evidence(values, found.rated.clusters[mine])
+        ends = evidence.interval() if evidence else None
         present = values[~np.isnan(values)]
         mean = float(present.mean()) if present.size else None
         low, high = (ends.low, ends.high) if ends else (None, None)

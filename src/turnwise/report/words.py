@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from turnwise.engine.aggregate import SystemValue
 from turnwise.report.digest import Digest
 from turnwise.report.labels import interval, listed, number
 from turnwise.wording import counted
@@ -19,7 +18,7 @@ CHANCE = 0.05
 
 @dataclass(frozen=True)
 class Leader:
-    """The best system on a metric, and those whose intervals reach into its own."""
+    """The best system on a metric, and those that it is not shown to be better than."""
 
     system: str
     rivals: tuple[str, ...]
@@ -27,7 +26,7 @@ class Leader:
 
     @property
     def clear(self) -> bool:
-        """Whether its interval stands apart from every other system's."""
+        """Return whether it is better than every other system."""
         return not self.rivals
 
 
@@ -45,14 +44,8 @@ def leader(found: Digest, key: str) -> Leader | None:
     best = ordered[0]
     if known[best].value == known[ordered[1]].value:
         return None
-    rivals = tuple(system for system in ordered[1:] if not _apart(known[best], known[system]))
+    rivals = tuple(system for system in ordered[1:] if found.verdicts.get((key, best, system)) != "better")
     return Leader(best, rivals, all(value.low is not None for value in known.values()))
-
-
-def _apart(first: SystemValue, second: SystemValue) -> bool:
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return False
-    return first.low > second.high or first.high < second.low
 
 
 def headlines(found: Digest) -> list[Markup]:
@@ -78,13 +71,13 @@ def _who_leads(found: Digest) -> list[Markup]:
         score = f"{len(keys)} of {counted(len(leaders), 'metric')}"
         sentence = Markup("{} has the best value on {}.").format(_strong(system), score)
         if clear:
-            sentence += Markup(" Its interval stands apart from every other system’s on {}.").format(listed(clear))
+            sentence += Markup(" It is better than every other system on {}.").format(listed(clear))
         if open_:
             rivals = [name for name in found.systems if any(name in leaders[key].rivals for key in open_)]
             names = listed([_strong(rival) for rival in rivals])
             if len(rivals) > MOST_NAMED:
                 names = counted(len(rivals), "other system")
-            sentence += Markup(" On {} the intervals overlap with those of {}: too close to call here.").format(
+            sentence += Markup(" On {} it is not shown to be better than {}.").format(
                 listed(open_),
                 Markup(names),  # noqa: S704 - every name in it is escaped already
             )

@@ -255,6 +255,9 @@ def _evidence(found: _Estimate, freedom: int, n: int) -> Evidence:
 def _anchored(table: _Table, found: _Estimate, alone: _Estimate, alpha: float) -> Anchored:
     evidence = _evidence(found, table.contexts - (2 if found.weight else 1), table.contexts)
     plain = _evidence(alone, table.contexts - 1, table.contexts)
+    if plain.error < evidence.error:
+        # A metric that makes it no surer counts for nothing.
+        found, evidence = alone, plain
     interval, only = evidence.interval(alpha), plain.interval(alpha)
     interval = interval or Interval(found.value, found.value)
     only = only or Interval(alone.value, alone.value)

@@ -35,8 +35,6 @@ Statistic = Callable[[FloatArray], FloatArray]
 Seed = int | np.random.SeedSequence
 
 RESAMPLES = 10_000
-# With more clusters than this a mean is normal to within the noise of resampling.
-MANY_CLUSTERS = 2_000
 # Weights are made this many at a time: half a megabyte stays in the processor's cache.
 _WEIGHTS_AT_ONCE = 2**16
 
@@ -92,45 +90,15 @@ def mean_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """Return the clustered interval of a mean; None with fewer than two clusters. NaN values are left out."""
-    return mean_intervals(floats(values)[:, None], clusters, resamples, seed, level)[0]
+    """Return the clustered percentile interval of a mean, as the reproduced tables have it; None below two clusters.
 
-
-def mean_intervals(
-    values: ArrayLike,
-    clusters: Labels | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-) -> list[Interval | None]:
-    """Return the intervals of the means of several columns, all on the same resamples.
-
-    Percentile bootstrap up to MANY_CLUSTERS clusters; beyond, the normal interval with the cluster-robust
-    standard error, which is what the bootstrap converges to.
+    NaN values are left out. Intervals of new results come from `stats.decisions`.
     """
-    table = floats(values)
+    table = floats(values)[:, None]
     codes, count = cluster_codes(clusters, len(table))
     if count < 2:
-        return [None] * table.shape[1]
-    return intervals_of_totals(*cluster_totals(table, codes, count), resamples, seed, level)
-
-
-def intervals_of_totals(
-    sums: FloatArray, sizes: FloatArray, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
-) -> list[Interval | None]:
-    """Return the intervals of means, given the sum and number of values by cluster and column."""
-    count, columns = sums.shape
-    drawn = resampled_means(sums, sizes, resamples, seed) if count <= MANY_CLUSTERS else None
-    intervals: list[Interval | None] = []
-    for column in range(columns):
-        if np.count_nonzero(sizes[:, column]) < 2:
-            intervals.append(None)
-        elif drawn is not None:
-            intervals.append(percentile_interval(drawn[:, column], level))
-        else:
-            mean, error = mean_and_error(sums[:, column], sizes[:, column])
-            intervals.append(normal_interval(mean, error, level))
-    return intervals
+        return None
+    return percentile_interval(resampled_means(*cluster_totals(table, codes, count), resamples, seed)[:, 0], level)
 
 
 def correlation_interval(

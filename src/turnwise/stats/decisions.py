@@ -11,14 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import ceil, comb, inf, isinf
+from math import ceil, comb
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from turnwise.stats.arrays import FloatArray, IntArray, Labels, cluster_codes, floats
-from turnwise.stats.bootstrap import Interval, cluster_totals
+from turnwise.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Labels,
+    cluster_codes,
+    complete_rows,
+    floats,
+    sum_by_cluster,
+)
+from turnwise.stats.bootstrap import Interval
 
 Verdict = Literal["better", "worse", "equivalent", "different", "not enough data"]
 
@@ -72,7 +81,7 @@ class Evidence:
 
         t = (self.value - at) / self.error
         each = [2 * float(stdtr(self.freedom, -abs(one))) for one in (t, _unskewed(t, self.skew))]
-        return max(*each, self._p_randomised(at))
+        return max(*each, self._p_randomised(at), self.least_p())
 
     def interval(self, alpha: float = ALPHA) -> Interval | None:
         """Return all values with p of at least alpha; None where nothing varied and no bounds are known.
@@ -87,9 +96,9 @@ class Evidence:
         reach = float(stdtrit(self.freedom, 1 - alpha / 2))
         ends = [-reach, reach, _skewed(-reach, self.skew), _skewed(reach, self.skew)]
         low, high = self.value - max(ends) * self.error, self.value - min(ends) * self.error
-        least, most = self._randomised_ends(alpha)
-        if isinf(least):
+        if not self.settles(alpha):
             return Interval(min(low, 0.0), max(high, 0.0))
+        least, most = self._randomised_ends(alpha)
         return Interval(min(low, least), max(high, most))
 
     def settles(self, alpha: float = ALPHA) -> bool:
@@ -132,13 +141,11 @@ class Evidence:
         return min(1.0, 2 * min(low, high) / len(self.typical))
 
     def _randomised_ends(self, alpha: float) -> tuple[float, float]:
-        """Return the ends of randomisation's own interval; infinite where no arrangement is rare enough."""
+        """Return the ends of randomisation's own interval."""
         if self.typical is None:
             return self.value, self.value
         if self.arrangements:
-            place = ceil(alpha * self.arrangements / 2 - 1 - 1e-9)
-            if place < 1:
-                return -inf, inf
+            place = max(1, ceil(alpha * self.arrangements / 2 - 1 - 1e-9))
         else:
             place = max(1, ceil(alpha * len(self.typical) / 2 - 1e-9))
         if 2 * place > len(self.typical):
@@ -165,6 +172,17 @@ class Evidence:
         return Interval(self.value - unseen * (self.value - low), self.value + unseen * (high - self.value))
 
 
+def same_but_for_rounding(first: ArrayLike, second: ArrayLike) -> BoolArray:
+    """Return which pairs of numbers are the same as far as they can be trusted.
+
+    >>> same_but_for_rounding([0.3, 0.3, 0.0], [0.1 + 0.2, 0.30001, 0.0]).tolist()
+    [True, False, True]
+    """
+    a, b = floats(first), floats(second)
+    same: BoolArray = np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return same
+
+
 # --- what the data say -------------------------------------------------------------------------------------
 
 
@@ -175,7 +193,7 @@ def mean_evidence(
 
     >>> found = mean_evidence([0.2, 0.4, 0.9])
     >>> round(found.value, 2), round(found.interval().high, 2)
-    (0.5, 1.62)
+    (0.5, 2.61)
     """
     sums, sizes, labels = _totals(floats(values), clusters)
     return evidence_of_totals(sums, sizes, labels, bounds)
@@ -203,24 +221,28 @@ def paired_evidence(
     first: ArrayLike,
     second: ArrayLike,
     clusters: Labels | None = None,
+    weights: ArrayLike | None = None,
+    bounds: tuple[float, float] | None = None,
     arrangements: int = ARRANGEMENTS,
     seed: int = 0,
 ) -> Evidence | None:
     """Return the evidence on the mean of first minus second, row by row; None with fewer than two clusters.
 
-    Pairs with a missing side are left out.
+    Pairs with a missing side are left out. `weights` says how often each row counts, and `bounds` are the ends of the
+    scale of both sides.
     """
     a, b = floats(first), floats(second)
-    there = ~(np.isnan(a) | np.isnan(b))
-    differences = np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, a - b)
-    sums, sizes, labels = _totals(differences, clusters)
+    there = complete_rows(a, b)
+    differences = np.where(same_but_for_rounding(a, b), 0.0, a - b)
+    sums, sizes, labels = _totals(differences, clusters, weights)
     if len(sums) < 2:
         return None
     value, spread, freedom = _spread(sums, sizes)
-    seen = np.concatenate([a[there], b[there]])
-    widest = float(np.ptp(seen))
+    seen = np.concatenate([a[there], b[there], bounds or ()])
+    # Differences that are all alike leave room for what their signs do not rule out; ties, for all that was seen.
+    widest = 2 * abs(value) or float(np.ptp(seen))
     typical, exact = _flipped(sums, sizes, arrangements, seed)
-    return _evidence(value, [spread], freedom, len(sums), typical, exact, (-widest, widest), labels)
+    return _evidence(value, [spread], freedom, len(sums), typical, exact, (value - widest, value + widest), labels)
 
 
 def unpaired_evidence(
@@ -238,7 +260,7 @@ def unpaired_evidence(
     seen = np.concatenate([floats(first), floats(second)])
     widest = float(np.nanmax(seen) - np.nanmin(seen))
     if widest <= ROUNDING * float(np.nanmax(np.abs(seen))):
-        return Evidence(0.0, 0.0, 1.0, min(len(sums) for sums, _, _ in sides), reach=(0.0, 0.0))
+        return no_difference(min(len(sums) for sums, _, _ in sides))
     values, spreads, freedoms = [], [], []
     for sums, sizes, _ in sides:
         value, spread, freedom = _spread(sums, sizes)
@@ -257,11 +279,19 @@ def unpaired_evidence(
     return _evidence(values[0] - values[1], spreads, freedom, few, typical, exact, (-widest, widest), labels)
 
 
-def resampled_evidence(value: float, error: float, freedom: float, n: int) -> Evidence | None:
-    """Return the evidence on a value of a whole set, whose error was found by resampling; None without any error."""
+def no_difference(n: int) -> Evidence:
+    """Return the evidence of two systems that are one and the same."""
+    return Evidence(0.0, 0.0, 1.0, n, reach=(0.0, 0.0))
+
+
+def whole_evidence(value: float, error: float, freedom: float, n: int) -> Evidence | None:
+    """Return the evidence on a value of a whole set, whose error was found by leaving out units; None without one.
+
+    As with flipped signs, too few units settle nothing.
+    """
     if not (np.isfinite(error) and error > 0):
-        return Evidence(0.0, 0.0, freedom, n, reach=(0.0, 0.0)) if value == 0 else None
-    return Evidence(value, error, freedom, n)
+        return no_difference(n) if value == 0 else None
+    return Evidence(value, error, freedom, n, arrangements=2**n if n < 60 else 0)
 
 
 # --- what follows from it ----------------------------------------------------------------------------------
@@ -287,20 +317,25 @@ class Decision:
 
 def decide(
     family: Sequence[Evidence | None],
-    higher_is_better: bool | None = True,
-    margin: float | None = None,
+    higher_is_better: bool | Sequence[bool | None] | None = True,
+    margin: float | Sequence[float | None] | None = None,
     alpha: float = ALPHA,
     seed: int = 0,
 ) -> list[Decision | None]:
     """Return the decisions on a family of differences, with a simultaneous p and interval for each.
 
     The p of one is the chance that the smallest p of the family is as small where nothing differs (single step, with
-    the correlations found), and each interval has the level that belongs to it.
+    the correlations found), and each interval has the level that belongs to it. Directions and margins may differ.
     """
     known = [evidence for evidence in family if evidence is not None]
     smallest = _smallest_p(known, seed) if len(known) > 1 else None
     level = alpha if smallest is None else _single_level(smallest, alpha)
-    return [None if one is None else _decision(one, smallest, level, higher_is_better, margin) for one in family]
+    better = [higher_is_better] * len(family) if not isinstance(higher_is_better, Sequence) else higher_is_better
+    margins = [margin] * len(family) if not isinstance(margin, Sequence) else margin
+    return [
+        None if one is None else _decision(one, smallest, level, up, room)
+        for one, up, room in zip(family, better, margins, strict=True)
+    ]
 
 
 def _decision(
@@ -319,7 +354,7 @@ def _decision(
         # Rounding alone may put an end on the other side of zero.
         low, high = min(low, 0.0), max(high, 0.0)
     verdict: Verdict = "not enough data"
-    inside = margin is not None and low is not None and high is not None and -margin < low and high < margin
+    inside = low == high == 0 or (margin and low is not None and high is not None and -margin < low and high < margin)
     if evidence.settles(level) and inside:
         verdict = "equivalent"
     elif significant and higher_is_better is None:
@@ -405,10 +440,17 @@ def _unseen_share(alpha: float, n: int) -> float:
     return float(1 - (alpha / 2) ** (1 / n))
 
 
-def _totals(values: FloatArray, clusters: Labels | None) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Return sum and number of the values in each cluster that has any, and the cluster's label."""
+def _totals(
+    values: FloatArray, clusters: Labels | None, weights: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Return sum and number of the values in each cluster that has any, and the cluster's label.
+
+    Labels of other kinds than whole numbers are numbered as they come, the same for the same rows.
+    """
     codes, count = cluster_codes(clusters, len(values))
-    sums, sizes = cluster_totals(values[:, None], codes, count)
+    counts = np.where(np.isnan(values), 0.0, 1.0 if weights is None else floats(weights))
+    table = sum_by_cluster(np.column_stack([np.where(counts > 0, values, 0.0) * counts, counts]), codes, count)
+    sums, sizes = table[:, :1], table[:, 1:]
     there = sizes[:, 0] > 0
     names = np.arange(count, dtype=np.int64)
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":

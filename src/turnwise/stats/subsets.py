@@ -10,14 +10,12 @@ variety. With fewer vectors than dimensions, its standard error is a third to a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.stats.arrays import FloatArray, IntArray, Labels, cluster_codes, floats
-from turnwise.stats.bootstrap import Interval, normal_interval
-from turnwise.stats.significance import Comparison, two_sided_p
+from turnwise.stats.decisions import Evidence, whole_evidence
 
 ValueOf = Callable[[FloatArray], float]
 
@@ -50,23 +48,10 @@ def draws_of(units: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArra
     return np.array([_subset(units, _kept(units), rng) for _ in range(resamples)])
 
 
-def resampled_interval(resampled: FloatArray, value: float, units: int, level: float = 0.95) -> Interval | None:
-    """Return a normal interval around a value, from its resamples by `draws_of`; None if most are undefined."""
+def resampled_evidence(resampled: FloatArray, value: float, units: int) -> Evidence | None:
+    """Return the evidence on a value, from its resamples by `draws_of`; None where most of them have no value."""
     error = _error(resampled, units)
-    return None if error is None else normal_interval(value, error, level)
-
-
-def resampled_comparison(
-    differences: FloatArray, difference: float, units: int, level: float = 0.95
-) -> Comparison | None:
-    """Return interval and two-sided p of the difference of two values on the same resamples."""
-    error = _error(differences, units)
-    if error is None:
-        return None
-    from scipy.special import ndtr
-
-    interval = normal_interval(difference, error, level)
-    return Comparison(difference, interval.low, interval.high, two_sided_p(difference, error, ndtr))
+    return None if error is None else whole_evidence(value, error, units - 1, units)
 
 
 def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
@@ -85,34 +70,17 @@ def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
     return float(np.polynomial.polynomial.polyfit(inverse, values, 1)[0])
 
 
-def jackknife_interval(leave_one_out_values: ArrayLike, full_value: float, level: float = 0.95) -> Interval | None:
-    """Return the delete-a-block jackknife's t interval around `full_value`; its degrees of freedom are blocks - 1.
+def jackknife_evidence(leave_one_out_values: ArrayLike, value: float) -> Evidence | None:
+    """Return the evidence on a value from what it is without each block in turn.
 
     It suits statistics such as distinct-n, which resampling with replacement would bias through repeats.
     It is None with fewer than two blocks or if a value is undefined.
     """
     values = floats(leave_one_out_values)
     blocks = len(values)
-    if blocks < 2 or not np.isfinite(values).all() or not np.isfinite(full_value):
+    if blocks < 2 or not np.isfinite(values).all() or not np.isfinite(value):
         return None
-    from scipy.special import stdtrit
-
-    reach = float(stdtrit(blocks - 1, (1 + level) / 2)) * _jackknife_error(values)
-    return Interval(full_value - reach, full_value + reach)
-
-
-def jackknife_comparison(
-    leave_one_out_differences: ArrayLike, difference: float, level: float = 0.95
-) -> Comparison | None:
-    """Return interval and two-sided p of a pooled difference; None with fewer than two blocks."""
-    values = floats(leave_one_out_differences)
-    interval = jackknife_interval(values, difference, level)
-    if interval is None:
-        return None
-    from scipy.special import stdtr
-
-    p = two_sided_p(difference, _jackknife_error(values), partial(stdtr, len(values) - 1))
-    return Comparison(difference, interval.low, interval.high, p)
+    return whole_evidence(value, _jackknife_error(values), blocks - 1, blocks)
 
 
 def _kept(units: int) -> int:
