@@ -134,6 +134,10 @@ def test_a_p_never_comes_from_no_spread() -> None:
     interval = few.interval()
     assert interval is not None
     assert interval.low <= 0
+    # The value of one system need not be told from zero.
+    one = jackknife_evidence([0.5, 0.5001, 0.5], 0.5, difference=False)
+    assert one is not None
+    assert one.interval().low > 0.49  # type: ignore[union-attr]
 
 
 def test_clear_systems_keep_their_order_in_every_resample() -> None:

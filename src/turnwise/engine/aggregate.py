@@ -289,7 +289,9 @@ class PooledStatistics(Aggregate):
 
     def estimate(self, seed: int) -> Estimate:
         value = self.value()
-        known = None if value is None else jackknife_evidence(list(self._leave_one_out().values()), value)
+        known = (
+            None if value is None else jackknife_evidence(list(self._leave_one_out().values()), value, difference=False)
+        )
         interval = known.interval() if known else None
         return Estimate(value, *self._ends(interval), self.n)
 
@@ -433,7 +435,11 @@ class WholeSystem(Aggregate):
         evidence = self.in_order()
         units, count = units_of(np.array(self.clusters))
         found = self.metric.value(evidence, units, draws_of(count, seed=seed))
-        known = None if found.value is None else resampled_evidence(np.array(found.resampled), found.value, count)
+        known = (
+            None
+            if found.value is None
+            else resampled_evidence(np.array(found.resampled), found.value, count, difference=False)
+        )
         interval = known.interval() if known else None
         return Estimate(found.value, *self._ends(interval), self.n, found.parts, found.curve, found.note)
 

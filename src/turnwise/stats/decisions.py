@@ -284,14 +284,14 @@ def no_difference(n: int) -> Evidence:
     return Evidence(0.0, 0.0, 1.0, n, reach=(0.0, 0.0))
 
 
-def whole_evidence(value: float, error: float, freedom: float, n: int) -> Evidence | None:
+def whole_evidence(value: float, error: float, freedom: float, n: int, *, difference: bool = True) -> Evidence | None:
     """Return the evidence on a value of a whole set, whose error was found by leaving out units; None without one.
 
-    As with flipped signs, too few units settle nothing.
+    As with flipped signs, too few units settle no difference.
     """
     if not (np.isfinite(error) and error > 0):
         return no_difference(n) if value == 0 else None
-    return Evidence(value, error, freedom, n, arrangements=2**n if n < 60 else 0)
+    return Evidence(value, error, freedom, n, arrangements=2**n if difference and n < 60 else 0)
 
 
 # --- what follows from it ----------------------------------------------------------------------------------

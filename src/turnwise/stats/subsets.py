@@ -48,10 +48,10 @@ def draws_of(units: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArra
     return np.array([_subset(units, _kept(units), rng) for _ in range(resamples)])
 
 
-def resampled_evidence(resampled: FloatArray, value: float, units: int) -> Evidence | None:
+def resampled_evidence(resampled: FloatArray, value: float, units: int, *, difference: bool = True) -> Evidence | None:
     """Return the evidence on a value, from its resamples by `draws_of`; None where most of them have no value."""
     error = _error(resampled, units)
-    return None if error is None else whole_evidence(value, error, units - 1, units)
+    return None if error is None else whole_evidence(value, error, units - 1, units, difference=difference)
 
 
 def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
@@ -70,7 +70,7 @@ def extrapolated(value_of: ValueOf, units: int, seed: int = 0) -> float | None:
     return float(np.polynomial.polynomial.polyfit(inverse, values, 1)[0])
 
 
-def jackknife_evidence(leave_one_out_values: ArrayLike, value: float) -> Evidence | None:
+def jackknife_evidence(leave_one_out_values: ArrayLike, value: float, *, difference: bool = True) -> Evidence | None:
     """Return the evidence on a value from what it is without each block in turn.
 
     It suits statistics such as distinct-n, which resampling with replacement would bias through repeats.
@@ -80,7 +80,7 @@ def jackknife_evidence(leave_one_out_values: ArrayLike, value: float) -> Evidenc
     blocks = len(values)
     if blocks < 2 or not np.isfinite(values).all() or not np.isfinite(value):
         return None
-    return whole_evidence(value, _jackknife_error(values), blocks - 1, blocks)
+    return whole_evidence(value, _jackknife_error(values), blocks - 1, blocks, difference=difference)
 
 
 def _kept(units: int) -> int:
