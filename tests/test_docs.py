@@ -82,7 +82,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_commands_are_those_of_the_command_line(page: Path) -> None:
     """Every `turnwise COMMAND --option` of a page, in a block or in a line, is one that there is."""
     text = page.read_text(encoding="utf-8")
-    blocks = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = [line for language, block in fenced if not language for line in block.splitlines()]
     shown = [line for line in blocks if line.startswith("turnwise ")]
     shown += [" ".join(code.split()) for code in re.findall(r"`(turnwise [a-z][^`]*)`", text)]
     root = typer.main.get_command(app)
