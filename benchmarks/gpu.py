@@ -30,7 +30,7 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.score import judge_examples
 from turnwise.engine.session import relaxed_gc
 from turnwise.metrics.registry import load_metric
-from turnwise.models.kinds import ModelSource, Row
+from turnwise.models.kinds import ModelSource, TokenRow
 from turnwise.models.sources import HEADS, CheckpointModels
 
 SIZES = {"mini": Shape(), "base": Shape(768, 12, 12, 3072, 768, 12, 12, 12, 3072), "tiny": TINY}
@@ -48,7 +48,7 @@ class Counted(ModelSource):
     def __init__(self, source: Any, shape: dict[str, dict[str, Any]]) -> None:
         self._source, self._shape = source, shape
         self.opened: dict[str, Any] = {}
-        self.asked: list[tuple[str, Sequence[Row]]] = []
+        self.asked: list[tuple[str, Sequence[TokenRow]]] = []
 
     roles = property(lambda self: self._source.roles)
 
@@ -62,7 +62,7 @@ class Counted(ModelSource):
             name = "begin" if model.ahead else "run"
             run = getattr(model, name)
 
-            def counted(rows: Sequence[Row]) -> Any:
+            def counted(rows: Sequence[TokenRow]) -> Any:
                 self.asked.append((role, rows))
                 return run(rows)
 
@@ -92,11 +92,11 @@ class Counted(ModelSource):
 READ_BY = {"maude": "encoder"}
 
 
-def _lengths(rows: Sequence[Row]) -> list[int]:
+def _lengths(rows: Sequence[TokenRow]) -> list[int]:
     return [len(row.ids) for row in rows] + [len(prefix) for prefix in {row.prefix for row in rows}]
 
 
-def operations(rows: Sequence[Row], sizes: dict[str, Any]) -> float:
+def operations(rows: Sequence[TokenRow], sizes: dict[str, Any]) -> float:
     """Multiplications and additions that these rows need: true tokens only, so padding counts as waste."""
     width, inner, layers, words = (sizes[k] for k in ("width", "inner", "layers", "words"))
     lengths = _lengths(rows)

@@ -17,7 +17,7 @@ import torch
 
 from turnwise.dialogue import Example
 from turnwise.metrics.registry import load_metric
-from turnwise.models.kinds import Row
+from turnwise.models.kinds import TokenRow
 from turnwise.models.maude import State
 from turnwise.models.requests import Classify, Continuation, Converse, MaskedLikelihood, Request, TokenScores
 from turnwise.models.sources import CheckpointModels
@@ -52,7 +52,7 @@ def answer(request: Request, models: CheckpointModels, padded: int = PADDED) -> 
     return model.answer(request, rows, [model.run([row])[0] for row in rows])
 
 
-def _masked(model: Any, row: Row) -> float:
+def _masked(model: Any, row: TokenRow) -> float:
     ids = list(row.ids)
     ids[row.places[0]] = model.tokens.mask
     module = model.network.module
@@ -60,7 +60,7 @@ def _masked(model: Any, row: Row) -> float:
     return float(torch.log_softmax(logits, dim=-1)[0, row.places[0], row.wanted[0]])
 
 
-def _classified(model: Any, row: Row, padded: int) -> list[float]:
+def _classified(model: Any, row: TokenRow, padded: int) -> list[float]:
     """The probabilities of the labels, from what a tokenizer of transformers gives: ids, types and a mask."""
     head, module = model.network, model.network.module
     padding = [0] * (padded - len(row.ids))
@@ -73,7 +73,7 @@ def _classified(model: Any, row: Row, padded: int) -> list[float]:
     return found
 
 
-def _continued(model: Any, rows: Sequence[Row]) -> TokenScores:
+def _continued(model: Any, rows: Sequence[TokenRow]) -> TokenScores:
     """The likelihood of the whole text less that of the context, each by a forward pass of its own."""
     (row,) = rows
     context, whole = [*row.prefix, row.ids[0]], [*row.prefix, row.ids[0], *row.wanted]

@@ -68,6 +68,16 @@ def test_functions_take_twelve_parameters_at_most() -> None:
     assert found == set()
 
 
+def test_a_name_means_one_class() -> None:
+    """Two classes of one name send a reader to the wrong file."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_start_up_imports_nothing_heavy() -> None:
     """Neither `import turnwise` nor `turnwise --help` may import what takes long."""
     code = """if True:

@@ -20,7 +20,7 @@ from turnwise.analyses.gate import Gate
 from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
-from turnwise.metrics.composite import CompositeMetric, Part
+from turnwise.metrics.composite import CompositeMetric, CompositePart
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.metrics.scaling import Clamp, ZScore
 from turnwise.metrics.uslh import Composition, compose
@@ -156,7 +156,7 @@ class Echo(Metric):
 
 
 def test_every_part_gets_its_own_answers() -> None:
-    parts = tuple(Part(name, name, Echo(name=name), weight) for name, weight in (("one", 1.0), ("two", 10.0)))
+    parts = tuple(CompositePart(name, name, Echo(name=name), weight) for name, weight in (("one", 1.0), ("two", 10.0)))
     metric = CompositeMetric(name="both", parts=parts)
     example = Example("fine", context=("a", "b"))
     assert [request.text for request in metric.requests(example)] == ["one a", "one b", "two a", "two b"]

@@ -50,10 +50,10 @@ def test_the_gpu_benchmark_runs_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_operations_are_counted_by_hand() -> None:
-    from turnwise.models.kinds import Row
+    from turnwise.models.kinds import TokenRow
 
     sizes = {"width": 2, "inner": 8, "layers": 1, "words": 10, "shared": 1.0, "matrices": 2, "kind": "masked-lm"}
-    row = Row((1, 2, 3), places=(1,), wanted=(2,))
+    row = TokenRow((1, 2, 3), places=(1,), wanted=(2,))
     # Four matrices 2 x 2 and two 2 x 8 for three tokens, three times three pairs of tokens, one place of ten words.
     assert gpu.operations([row], sizes) == 2 * (4 * 4 + 2 * 16) * 3 + 4 * 2 * 9 + 2 * 2 * 10
 

@@ -20,7 +20,7 @@ import pytest
 from turnwise.bots.base import LONGEST_WAIT, Bot, BotError, Prompt, answer_in, ask
 from turnwise.bots.command import CommandBot
 from turnwise.bots.http import HttpBot, messages
-from turnwise.bots.local import DualEncoderBot, LanguageModelBot, Pair, PythonBot, TfIdfBot
+from turnwise.bots.local import DualEncoderBot, LanguageModelBot, PythonBot, QueryReply, TfIdfBot
 from turnwise.bots.open import BotOptions, open_bot
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
@@ -486,9 +486,9 @@ def test_a_key_is_kept_safe(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the ones that come along ---------------------------------------------------------------------------
 
 PAIRS = [
-    Pair("do you like music?", "yes, I play the piano"),
-    Pair("what is the weather like?", "it is raining"),
-    Pair("do you like dogs?", "no, I love cats"),
+    QueryReply("do you like music?", "yes, I play the piano"),
+    QueryReply("what is the weather like?", "it is raining"),
+    QueryReply("do you like dogs?", "no, I love cats"),
 ]
 
 
@@ -510,7 +510,7 @@ def test_how_responses_are_spelt_is_looked_at_once() -> None:
             spelt_out.append(self)
             return super().lower()
 
-    bot = TfIdfBot([Pair(pair.query, Counted(pair.response)) for pair in PAIRS])
+    bot = TfIdfBot([QueryReply(pair.query, Counted(pair.response)) for pair in PAIRS])
     for _ in range(5):
         assert bot.reply(Prompt(("do you like dogs?",), hidden=("no, i love cats",))) == "yes, I play the piano"
     assert len(spelt_out) == len(PAIRS)
@@ -532,7 +532,7 @@ def test_the_dual_encoder_compares_context_and_response(toy) -> None:
     assert bot.reply(Prompt(context, hidden=(said,))) == ranked[1]
 
 
-def _embeds(pairs: list[Pair], context: tuple[str, ...]):
+def _embeds(pairs: list[QueryReply], context: tuple[str, ...]):
     from turnwise.models.requests import Embed
 
     return (Embed(text) for text in [*(pair.response for pair in pairs), " ".join(context)])

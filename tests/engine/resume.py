@@ -24,7 +24,7 @@ import numpy as np
 
 from turnwise.engine.answer import answer_requests, request_key
 from turnwise.engine.cache import FILE, Cache
-from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.kinds import Model, ModelSource, TokenRow
 from turnwise.models.pack import load_pack
 from turnwise.models.requests import Classify, Embed, Request
 
@@ -51,20 +51,20 @@ class Noted(ModelSource):
 
     def model(self, role: str) -> Model:
         """The role's model, with a pen."""
-        inner, log, pause, names = self._pack.model(role), self._log, self._pause, dict[Row, str]()
+        inner, log, pause, names = self._pack.model(role), self._log, self._pause, dict[TokenRow, str]()
 
         class Writing(Model):
             fingerprint, budget, answer = inner.fingerprint, inner.budget, staticmethod(inner.answer)
 
             @staticmethod
-            def rows(request: Any) -> list[Row]:
+            def rows(request: Any) -> list[TokenRow]:
                 (row,) = inner.rows(request)
                 if names.setdefault(row, request.text) != request.text:
                     raise ValueError(f"'{request.text}' and '{names[row]}' are the same to the model")
                 return [row]
 
             @staticmethod
-            def run(rows: Sequence[Row]) -> list[Any]:
+            def run(rows: Sequence[TokenRow]) -> list[Any]:
                 results = inner.run(rows)
                 # In one piece, so that a kill cannot leave half a line.
                 with log.open("ab", buffering=0) as lines:

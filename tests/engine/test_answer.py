@@ -13,7 +13,7 @@ from turnwise.engine import answer
 from turnwise.engine.answer import batches
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
-from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.kinds import Model, ModelSource, TokenRow
 from turnwise.models.requests import Classify, Embed, MaskedLikelihood, Request, TokenScores
 
 
@@ -23,16 +23,16 @@ class Counting(Model):
     fingerprint, budget, ahead = "counting", 16, 0
 
     def __init__(self, capacity: int = 10**9, fault: Exception | None = None) -> None:
-        self.seen: list[list[Row]] = []
+        self.seen: list[list[TokenRow]] = []
         self.capacity, self.fault = capacity, fault or MemoryError()
 
-    def rows(self, request) -> list[Row]:
+    def rows(self, request) -> list[TokenRow]:
         ids = tuple(map(ord, request.text))
         if isinstance(request, MaskedLikelihood):
-            return [Row(ids, places=(i,), wanted=(token,)) for i, token in enumerate(ids)]
-        return [Row(ids)]
+            return [TokenRow(ids, places=(i,), wanted=(token,)) for i, token in enumerate(ids)]
+        return [TokenRow(ids)]
 
-    def run(self, rows: Sequence[Row]) -> list[float]:
+    def run(self, rows: Sequence[TokenRow]) -> list[float]:
         if len(rows) * max(len(row.ids) for row in rows) > self.capacity:
             raise self.fault
         self.seen.append(list(rows))
@@ -70,7 +70,7 @@ def test_requests_that_come_down_to_the_same_rows_share_them() -> None:
     class Parts(Counting):
         """The first letters of a text, or as many of its last as the span says: each in a row with the whole text."""
 
-        def rows(self, request) -> list[Row]:
+        def rows(self, request) -> list[TokenRow]:
             return super().rows(request)[slice(*request.span) if request.span else slice(None)]
 
     model = Parts()
@@ -147,7 +147,7 @@ def test_progress_adds_up(tmp_path: Path) -> None:
 
 lists = st.lists(
     st.builds(
-        Row,
+        TokenRow,
         ids=st.lists(st.just(1), min_size=1, max_size=12).map(tuple),
         prefix=st.sampled_from([(), (1,), (1, 2, 3), (2,) * 9]),
         group=st.integers(0, 1),
@@ -158,7 +158,7 @@ lists = st.lists(
 
 @given(lists, st.integers(1, 40))
 @settings(max_examples=200)
-def test_batches_hold_every_row_once_within_the_budget(rows: list[Row], budget: int) -> None:
+def test_batches_hold_every_row_once_within_the_budget(rows: list[TokenRow], budget: int) -> None:
     made = list(batches(rows, budget))
     assert sorted(i for batch in made for i in batch) == list(range(len(rows)))
     for batch in made:
@@ -170,14 +170,14 @@ def test_batches_hold_every_row_once_within_the_budget(rows: list[Row], budget: 
 
 
 def test_rows_with_one_prefix_stay_together() -> None:
-    rows = [Row((1,), prefix=(n % 3,) * 5) for n in range(12)]
+    rows = [TokenRow((1,), prefix=(n % 3,) * 5) for n in range(12)]
     for batch in batches(rows, 9):
         assert len({rows[i].prefix for i in batch}) == 1
 
 
 def test_embeddings_of_layers_do_not_mix() -> None:
     assert Embed("a", layer=-1) != Embed("a", layer=-2)
-    assert [len(b) for b in batches([Row((1,), group=-1), Row((1,), group=-2)], 100)] == [1, 1]
+    assert [len(b) for b in batches([TokenRow((1,), group=-1), TokenRow((1,), group=-2)], 100)] == [1, 1]
 
 
 def test_a_model_that_takes_batches_ahead_gives_the_same_answers_and_its_errors() -> None:
@@ -202,7 +202,7 @@ def test_memory_that_does_not_suffice_shows_when_a_batch_is_waited_for() -> None
 
         ahead = 3
 
-        def begin(self, rows: Sequence[Row]):
+        def begin(self, rows: Sequence[TokenRow]):
             return lambda: self.run(rows)
 
     texts = [f"text {'x' * (number % 13)}" for number in range(60)]

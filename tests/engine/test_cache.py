@@ -291,12 +291,12 @@ SLOW_RUN = """
     import sys, time
     from turnwise.engine.cache import Cache
     from turnwise.engine.answer import answer_requests
-    from turnwise.models.kinds import Model, ModelSource, Row
+    from turnwise.models.kinds import Model, ModelSource, TokenRow
     from turnwise.models.requests import Classify
 
     class Slow(Model):
         fingerprint, budget, left = "slow", 20, {stop_after}
-        def rows(self, request): return [Row(tuple(map(ord, request.text)))]
+        def rows(self, request): return [TokenRow(tuple(map(ord, request.text)))]
         def run(self, rows):
             time.sleep({pause})
             with open(sys.argv[2], "a") as log:

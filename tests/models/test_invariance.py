@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from turnwise.engine.answer import answer_requests
-from turnwise.models.kinds import Model, ModelSource, Row
+from turnwise.models.kinds import Model, ModelSource, TokenRow
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood, Request, TokenScores
 
@@ -69,10 +69,10 @@ class Crowded(ModelSource):
             rows, answer = staticmethod(inner.rows), staticmethod(inner.answer)
 
             @staticmethod
-            def run(rows: Sequence[Row]):
+            def run(rows: Sequence[TokenRow]):
                 long = (7,) * 60
                 wanted = long[:1] if rows[0].places else long
-                extra = Row(long, (0,) * 60, (3,), wanted, prefix=(5,) * 33, group=rows[0].group)
+                extra = TokenRow(long, (0,) * 60, (3,), wanted, prefix=(5,) * 33, group=rows[0].group)
                 return inner.run([extra, *rows])[1:]
 
         return Padded()

@@ -18,7 +18,7 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric, Score
-from turnwise.models.kinds import KINDS, Model, ModelKind, ModelSource, Row, _kind_for, kind_of
+from turnwise.models.kinds import KINDS, Model, ModelKind, ModelSource, TokenRow, _kind_for, kind_of
 from turnwise.models.pack import Pack, verify_pack
 from turnwise.models.requests import Classify, Request
 from turnwise.models.sources import Checkpoint
@@ -45,13 +45,13 @@ class Rater(Model):
     def __init__(self, words: Sequence[str], fingerprint: str) -> None:
         self.words, self.fingerprint = set(words), fingerprint
 
-    def rows(self, request: Rate) -> list[Row]:
-        return [Row(tuple(word in self.words for word in request.text.split()))]
+    def rows(self, request: Rate) -> list[TokenRow]:
+        return [TokenRow(tuple(word in self.words for word in request.text.split()))]
 
-    def run(self, rows: Sequence[Row]) -> list[int]:
+    def run(self, rows: Sequence[TokenRow]) -> list[int]:
         return [sum(row.ids) for row in rows]
 
-    def answer(self, request: Rate, rows: Sequence[Row], results: Sequence[int]) -> Rating:
+    def answer(self, request: Rate, rows: Sequence[TokenRow], results: Sequence[int]) -> Rating:
         return Rating(float(results[0]), f"{results[0]} polite words")
 
 

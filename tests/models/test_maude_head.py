@@ -13,8 +13,8 @@ from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import load_metric
-from turnwise.models.kinds import Row
-from turnwise.models.maude import Head, MaudeModel, Reading, State, read_head
+from turnwise.models.kinds import TokenRow
+from turnwise.models.maude import Head, MaudeModel, State, TrunkReading, read_head
 from turnwise.models.pack import Pack, load_pack, verify_pack
 from turnwise.models.requests import Converse
 
@@ -55,9 +55,9 @@ def by_numpy(head: Head, turns: np.ndarray, response: np.ndarray) -> float:
 def test_numpy_and_torch_agree_in_every_form(mode: str, down: str, tmp_path: Path) -> None:
     frozen = {**MODES[mode], "frozen": True}
     model = network(**frozen, down=down)
-    save_head(model, Reading(layers=LAYERS), {"form": mode}, tmp_path)
+    save_head(model, TrunkReading(layers=LAYERS), {"form": mode}, tmp_path)
     head, reading = read_head((tmp_path / "maude.safetensors").read_bytes(), "it")
-    assert reading == Reading("encoder", LAYERS, "mean")
+    assert reading == TrunkReading("encoder", LAYERS, "mean")
     rng = np.random.default_rng(1)
     for length in (1, 2, 7):
         turns, response = rng.normal(2, 3, (length, WIDTH)).astype(np.float32), rng.normal(2, 3, WIDTH)
@@ -68,7 +68,7 @@ def test_numpy_and_torch_agree_in_every_form(mode: str, down: str, tmp_path: Pat
 @pytest.mark.parametrize("options", [{"standardise": False}, {}, {"bidirectional": True, "difference": "signed"}])
 def test_numpy_and_torch_agree_on_likeness_to_recent_turns(options: dict[str, Any], tmp_path: Path) -> None:
     model = network(**options, recent=(0.0, 0.6, 0.9))
-    save_head(model, Reading(layers=LAYERS), {}, tmp_path)
+    save_head(model, TrunkReading(layers=LAYERS), {}, tmp_path)
     head, _ = read_head((tmp_path / "maude.safetensors").read_bytes(), "it")
     rng = np.random.default_rng(1)
     for length in (1, 2, 7):
@@ -123,9 +123,9 @@ def test_pca_is_that_of_scikit_learn() -> None:
 @pytest.fixture(scope="module")
 def pack(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Pack:
     root = tmp_path_factory.mktemp("maude")
-    save_head(network(), Reading(layers=LAYERS), {"form": "recommended", "data": []}, root / "head")
-    save_head(network(bidirectional=True), Reading(layers=LAYERS), {"form": "paper"}, root / "paper")
-    save_head(network(recent=(0.0, 0.6)), Reading(layers=LAYERS), {"form": "recent"}, root / "recent")
+    save_head(network(), TrunkReading(layers=LAYERS), {"form": "recommended", "data": []}, root / "head")
+    save_head(network(bidirectional=True), TrunkReading(layers=LAYERS), {"form": "paper"}, root / "paper")
+    save_head(network(recent=(0.0, 0.6)), TrunkReading(layers=LAYERS), {"form": "recent"}, root / "recent")
     # The head comes first on purpose: whoever builds need not know the order.
     folders = [root / "head", root / "paper", root / "recent", checkpoints["encoder"]]
     build_pack(folders, root / "pack", name="toy", licence="none", fineness=None)
@@ -138,10 +138,10 @@ class Counting:
     def __init__(self, inner: Any) -> None:
         self.inner, self.read = inner, 0
 
-    def row(self, text: str) -> Row:
+    def row(self, text: str) -> TokenRow:
         return self.inner.row(text)
 
-    def vectors(self, rows: Sequence[Row]) -> Any:
+    def vectors(self, rows: Sequence[TokenRow]) -> Any:
         self.read += len(rows)
         return self.inner.vectors(rows)
 
@@ -248,7 +248,7 @@ def test_order_of_the_turns_matters_and_white_space_does_not(pack: Pack) -> None
 def test_rounding_to_whole_numbers_hardly_moves_a_score(
     checkpoints: dict[str, Path], tmp_path: Path, pack: Pack
 ) -> None:
-    save_head(network(), Reading(layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
+    save_head(network(), TrunkReading(layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
     rounded = build_pack([checkpoints["encoder"], tmp_path / "head"], tmp_path / "p", name="r", licence="none")
     exact, _ = read_head((pack.folder / "maude.safetensors").read_bytes(), "it")
     coarse, _ = read_head((rounded.folder / "maude.safetensors").read_bytes(), "it")
@@ -261,7 +261,7 @@ def test_rounding_to_whole_numbers_hardly_moves_a_score(
 def test_a_checkpoint_of_whole_numbers_is_packed_as_what_they_stand_for(
     checkpoints: dict[str, Path], tmp_path: Path, pack: Pack
 ) -> None:
-    save_head(network(), Reading(layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
+    save_head(network(), TrunkReading(layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
     build_pack([checkpoints["encoder"], tmp_path / "head"], tmp_path / "once", name="r", licence="none")
     (tmp_path / "head" / "maude.safetensors").write_bytes((tmp_path / "once" / "maude.safetensors").read_bytes())
     again = build_pack([checkpoints["encoder"], tmp_path / "head"], tmp_path / "twice", name="r", licence="none")
@@ -273,7 +273,7 @@ def test_a_checkpoint_of_whole_numbers_is_packed_as_what_they_stand_for(
 
 
 def test_a_head_without_its_encoder_and_a_damaged_one_are_named(tmp_path: Path) -> None:
-    save_head(network(), Reading(role="elsewhere", layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
+    save_head(network(), TrunkReading(role="elsewhere", layers=LAYERS), {"form": "recommended"}, tmp_path / "head")
     with pytest.raises(TurnwiseError, match="reads 'elsewhere'"):
         build_pack([tmp_path / "head"], tmp_path / "p", name="r", licence="none")
     with pytest.raises(TurnwiseError, match="not a head of MAUDE"):

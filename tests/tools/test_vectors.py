@@ -10,7 +10,7 @@ import pytest
 from vectors import VectorStore, encode_with
 
 from turnwise.models.kinds import Batch, Encoder
-from turnwise.models.maude import Reading, UtteranceEncoder
+from turnwise.models.maude import TrunkReading, UtteranceEncoder
 from turnwise.models.text import Tokens
 
 
@@ -60,7 +60,7 @@ def test_layers_stand_side_by_side_and_padding_is_not_pooled(tmp_path: Path) -> 
     tokenizer = Tokenizer(models.WordLevel(names, unk_token="[PAD]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokens = Tokens.from_bytes(tokenizer.to_str().encode(), None)
-    encode = encode_with(UtteranceEncoder(Echo(), tokens, Reading(layers=(1, 10))), budget=4)
+    encode = encode_with(UtteranceEncoder(Echo(), tokens, TrunkReading(layers=(1, 10))), budget=4)
     texts = ["one three", "two", "three three three"]
     assert encode(texts) == pytest.approx(np.array([[2, 20], [2, 20], [3, 30]]))
 

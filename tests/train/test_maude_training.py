@@ -155,14 +155,14 @@ def test_corrupted_contexts_can_be_learnt_from() -> None:
 def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.models.export.build import build_pack
-    from turnwise.models.maude import MaudeModel, Reading
+    from turnwise.models.maude import MaudeModel, TrunkReading
     from turnwise.models.requests import Converse
     from turnwise.train.maude import save_head
     from turnwise.train.utterances import Trunk
 
     from . import tiny
 
-    reading = Reading(layers=(0, 1))
+    reading = TrunkReading(layers=(0, 1))
     trunk = Trunk.open(tiny.bert(tmp_path / "bert"), reading)
     before = {name: value.clone() for name, value in trunk.bert.state_dict().items()}
     training = world(8, 1)
@@ -190,14 +190,14 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
     pytest.importorskip("transformers")
     from turnwise.engine.answer import answer_requests
     from turnwise.models.export.build import build_pack
-    from turnwise.models.maude import Reading
+    from turnwise.models.maude import TrunkReading
     from turnwise.models.pack import verify_pack
     from turnwise.train.maude import save_head
     from turnwise.train.utterances import Trunk
 
     from . import tiny
 
-    folder, reading = tiny.bert(tmp_path / "bert"), Reading(layers=(0, 1))
+    folder, reading = tiny.bert(tmp_path / "bert"), TrunkReading(layers=(0, 1))
     trunk, training = Trunk.open(folder, reading), world(8, 1)
     options = MaudeOptions(**SMALL, frozen=False, standardise=False, recent=(0.0,))
     model, _ = train_maude(training, training, options, Recipe(batch=4, epochs=1), encoder=trunk)
@@ -217,14 +217,14 @@ def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_p
 
 def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path) -> None:
     from turnwise.models.heads import unpack_weights
-    from turnwise.models.maude import Reading
+    from turnwise.models.maude import TrunkReading
     from turnwise.train.maude import save_head
 
     training = world(30, 1)
     vectors, index = vectors_of(training)
     options, recipe = MaudeOptions(**SMALL, recent=(0.0,)), Recipe(batch=8, epochs=10, learning_rate=0.01, patience=10)
     model, fitted = train_maude(training, training, options, recipe, vectors=vectors, index=index)
-    save_head(model, Reading(layers=(1,)), {}, tmp_path)
+    save_head(model, TrunkReading(layers=(1,)), {}, tmp_path)
     weights = unpack_weights((tmp_path / "maude.safetensors").read_bytes())
     still = Recipe(batch=8, epochs=1, learning_rate=0.0)
     _, same = train_maude(training, training, options, still, vectors=vectors, index=index, start=weights)
@@ -250,7 +250,7 @@ def test_a_head_can_be_gone_on_from_over_its_encoder_as_it_is_now(tmp_path: Path
 
 def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from turnwise.models.maude import Reading
+    from turnwise.models.maude import TrunkReading
     from turnwise.train.utterances import Trunk
 
     from . import tiny
@@ -258,7 +258,7 @@ def test_lower_layers_of_an_encoder_may_stay_as_they_are(tmp_path: Path) -> None
     folder = tiny.bert(tmp_path / "bert")
     found = {}
     for layers in (0, 1):
-        trunk = Trunk.open(folder, Reading(layers=(0, 1)), learning=layers)
+        trunk = Trunk.open(folder, TrunkReading(layers=(0, 1)), learning=layers)
         found[layers] = {name for name, weight in trunk.bert.named_parameters() if weight.requires_grad}
     assert not found[0]
     assert found[1] == {name for name, _ in trunk.bert.named_parameters() if name.startswith("encoder.layer.0.")}

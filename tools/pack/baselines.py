@@ -37,7 +37,7 @@ from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.learned import pooled_words
 from turnwise.models.export.weights import write_head
 from turnwise.models.heads import LAYER, unpack_weights
-from turnwise.models.maude import Reading
+from turnwise.models.maude import TrunkReading
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.requests import Lookup
 from turnwise.text.corrupt import word_drop, word_order, word_repeat
@@ -215,7 +215,7 @@ def vectors_of(texts: Texts, pack: Pack, args: argparse.Namespace) -> Any:
         return texts.vectors(pack, Cache(args.cache))
     from turnwise.train.utterances import encode_with_trunk
 
-    return encode_with_trunk(args.encoder, Reading(layers=(LAYER,)), device=args.device)(texts.listed())
+    return encode_with_trunk(args.encoder, TrunkReading(layers=(LAYER,)), device=args.device)(texts.listed())
 
 
 def measured(model: Any, pairs: Pairs) -> dict[str, Any]:

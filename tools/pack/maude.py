@@ -38,7 +38,7 @@ from turnwise.models.export.build import build_pack
 from turnwise.models.export.weights import OWN
 from turnwise.models.generate import Writer
 from turnwise.models.heads import unpack_weights
-from turnwise.models.maude import MaudeModel, Reading, UtteranceEncoder, header
+from turnwise.models.maude import MaudeModel, TrunkReading, UtteranceEncoder, header
 from turnwise.models.pack import Pack, load_pack
 from turnwise.models.text import CausalModel, EncoderModel
 from turnwise.train.dialogues import (
@@ -101,7 +101,7 @@ class Workspace:
     work: Path
     models: str | None = None
     paraphraser: str = "wordnet"
-    reading: Reading = field(default_factory=Reading)
+    reading: TrunkReading = field(default_factory=TrunkReading)
     seed: int = 0
     # A folder with the pack's encoder for torch (see bases.py), and where it runs.
     encoder: Path | None = None
@@ -125,7 +125,7 @@ class Workspace:
         assert isinstance(model, EncoderModel)
         return VectorStore(encode_with(UtteranceEncoder(model.network, model.tokens, self.reading)), name, self.work)
 
-    def own_store(self, folder: Path, reading: Reading) -> VectorStore:
+    def own_store(self, folder: Path, reading: TrunkReading) -> VectorStore:
         """Vectors of the encoder in a folder, which learnt together with a head; kept under a name of its own."""
         name = f"own-{hashlib.sha256((folder / 'model.safetensors').read_bytes()).hexdigest()[:8]}"
         if self.device != "cpu":
@@ -365,7 +365,7 @@ def main() -> None:
     if args.mode == "recommended":
         chosen = recommended(args.corpora, SETS[args.negatives], own=args.trunk is not None)
     options = MaudeOptions(**chosen | args.options)
-    reading = Reading(layers=tuple(args.layers))
+    reading = TrunkReading(layers=tuple(args.layers))
     space = Workspace(
         args.data, args.work, args.models, args.paraphraser, reading, encoder=args.encoder, device=args.device
     )

@@ -14,7 +14,7 @@ from turnwise.engine.spool import FACTS
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_text
 from turnwise.metrics.base import Metric
-from turnwise.metrics.composite import COMPOSITIONS, CompositeMetric, Part
+from turnwise.metrics.composite import COMPOSITIONS, CompositeMetric, CompositePart
 from turnwise.metrics.registry import GROUPS, METRICS, Asked, as_asked, expand, lesser_form, load_metric
 from turnwise.metrics.scaling import NORMALISERS, Normaliser
 
@@ -99,7 +99,7 @@ def composite_of(config: Mapping[str, Any]) -> CompositeMetric:
     return CompositeMetric(name=name, parts=parts, intercept=intercept, composition=composition)
 
 
-def _check_mean(parts: Sequence[Part], composition: str) -> None:
+def _check_mean(parts: Sequence[CompositePart], composition: str) -> None:
     """Refuse what has no geometric or harmonic mean."""
     for number, part in enumerate(parts, start=1):
         where = f"part {number} ({part.request})"
@@ -154,7 +154,7 @@ def _parse(file: Path) -> Mapping[str, Any]:
     return config
 
 
-def _part(config: object, number: int) -> Part:
+def _part(config: object, number: int) -> CompositePart:
     where = f"part {number}"
     if not isinstance(config, dict):
         raise ValueError(f"{where}: write it as a table with a metric and a weight")
@@ -177,7 +177,7 @@ def _part(config: object, number: int) -> Part:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ValueError(f"{where}: name: write it as text")
     weight = _number(config["weight"], f"{where}: weight")
-    return Part(name, request, metric, weight, _normaliser(config.get("normaliser"), where))
+    return CompositePart(name, request, metric, weight, _normaliser(config.get("normaliser"), where))
 
 
 def _normaliser(config: object, where: str) -> Normaliser | None:
@@ -218,7 +218,7 @@ def _number(value: object, where: str) -> float:
 # --- writing --------------------------------------------------------------------------------------------------
 
 
-def _part_config(part: Part) -> dict[str, Any]:
+def _part_config(part: CompositePart) -> dict[str, Any]:
     named = {} if part.name == part.request else {"name": part.name}
     config: dict[str, Any] = {"metric": part.request, **named, "weight": part.weight}
     if part.normaliser is not None:

@@ -85,7 +85,7 @@ def load_function(where: str) -> Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class QueryReply:
     """A query and what was answered."""
 
     query: str
@@ -99,7 +99,7 @@ def _plain(text: str) -> str:
 class _Responses:
     """What may be answered; where each response is, however it is spelt, is found out once and not at every prompt."""
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[QueryReply]) -> None:
         self._pairs = pairs
         self._places: dict[str, list[int]] = defaultdict(list)
         for place, pair in enumerate(pairs):
@@ -120,7 +120,7 @@ class TfIdfBot(Bot):
 
     name = "tfidf"
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[QueryReply]) -> None:
         self._pairs = _checked(pairs)
         self._responses = _Responses(pairs)
         self._tfidf = TfIdf(pair.query for pair in pairs)
@@ -143,7 +143,7 @@ class DualEncoderBot(Bot):
 
     name = "dual-encoder"
 
-    def __init__(self, pairs: Sequence[Pair], ask: Ask) -> None:
+    def __init__(self, pairs: Sequence[QueryReply], ask: Ask) -> None:
         self._pairs, self._ask = _checked(pairs), ask
         self._responses = _Responses(pairs)
         self._vectors: npt.NDArray[np.float64] | None = None
@@ -163,7 +163,7 @@ class DualEncoderBot(Bot):
         return self._responses.best(self._vectors @ asked, prompt)
 
 
-def _checked(pairs: Sequence[Pair]) -> Sequence[Pair]:
+def _checked(pairs: Sequence[QueryReply]) -> Sequence[QueryReply]:
     if not pairs:
         raise TurnwiseError("the bot's corpus has no row with a context and a response; give another with corpus=FILE")
     return pairs

@@ -103,11 +103,11 @@ def _built_in(name: str, own: Iterable[Example], options: BotOptions) -> Bot:
 
 
 def _retrieval(kind: str, given: Mapping[str, str], own: Iterable[Example], options: BotOptions) -> Bot:
-    from turnwise.bots.local import DualEncoderBot, Pair, TfIdfBot
+    from turnwise.bots.local import DualEncoderBot, QueryReply, TfIdfBot
     from turnwise.io.read import read_rows
 
     rows = (row.example for row in read_rows(given["corpus"])) if "corpus" in given else iter(own)
-    known = (Pair(example.context[-1], example.response) for example in rows if example and example.context)
+    known = (QueryReply(example.context[-1], example.response) for example in rows if example and example.context)
     pairs = list(islice(known, MOST_PAIRS))
     if kind == "tfidf":
         return TfIdfBot(pairs)

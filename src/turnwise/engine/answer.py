@@ -12,7 +12,7 @@ from typing import Any
 
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
-from turnwise.models.kinds import Model, ModelSource, Row, kind_of
+from turnwise.models.kinds import Model, ModelSource, TokenRow, kind_of
 from turnwise.models.requests import Answer, Request
 
 # Part of every key: raise it when answers change their meaning, and old cache entries are simply not found.
@@ -93,7 +93,7 @@ def _run_model(
     progress: Callable[[int], None] | None,
 ) -> None:
     results: dict[int, list[Any]] = {}
-    rows_of: dict[int, list[Row]] = {}
+    rows_of: dict[int, list[TokenRow]] = {}
     requests = list(wanted)
 
     def finish(done: Sequence[int]) -> None:
@@ -105,11 +105,11 @@ def _run_model(
         if done and progress is not None:
             progress(len(done))
 
-    def batched() -> Iterator[tuple[Owners, list[Row]]]:
+    def batched() -> Iterator[tuple[Owners, list[TokenRow]]]:
         """Batches of rows, and for each row the numbers of the requests that it belongs to and its place in each."""
         for portion in _portions(model, requests):
             # Different requests may come down to the same row: the response's part of a text, and all of that text.
-            owners: dict[Row, list[tuple[int, int]]] = {}
+            owners: dict[TokenRow, list[tuple[int, int]]] = {}
             for number, its_rows in portion.items():
                 for place, row in enumerate(its_rows):
                     owners.setdefault(row, []).append((number, place))
@@ -132,13 +132,13 @@ def _run_model(
         finish(done)
 
 
-def batches(rows: Sequence[Row], budget: int) -> Iterator[list[int]]:
+def batches(rows: Sequence[TokenRow], budget: int) -> Iterator[list[int]]:
     """Indices of rows that run together. A row over the budget runs alone.
 
     Longest first, so that too large a batch fails at once and not after an hour, and neighbours need little
     padding. A prefix that several rows share counts once, as it is read once.
 
-    >>> list(batches([Row((1,)), Row((1, 2, 3)), Row((1, 2))], budget=4))
+    >>> list(batches([TokenRow((1,)), TokenRow((1, 2, 3)), TokenRow((1, 2))], budget=4))
     [[1], [2, 0]]
     """
     order = sorted(
@@ -146,7 +146,7 @@ def batches(rows: Sequence[Row], budget: int) -> Iterator[list[int]]:
     )
     current: list[int] = []
     widest = longest = prefixes = 0
-    last: Row | None = None
+    last: TokenRow | None = None
     for i in order:
         row = rows[i]
         # Rows that share a prefix are neighbours, so that a new one shows.
@@ -162,10 +162,10 @@ def batches(rows: Sequence[Row], budget: int) -> Iterator[list[int]]:
         yield current
 
 
-def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, list[Row]]]:
+def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, list[TokenRow]]]:
     """The rows of all requests, by number, at once; or of some, where the first can run while the next are made."""
     most = PORTION if model.ahead else math.inf
-    portion: dict[int, list[Row]] = {}
+    portion: dict[int, list[TokenRow]] = {}
     tokens = 0
     for start in range(0, len(requests), READ_AHEAD):
         model.read_ahead(requests[start : start + READ_AHEAD])
@@ -178,7 +178,7 @@ def _portions(model: Model, requests: Sequence[Request]) -> Iterator[dict[int, l
     yield portion
 
 
-def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator[tuple[Owners, list[Any]]]:
+def _results(model: Model, todo: Iterable[tuple[Owners, list[TokenRow]]]) -> Iterator[tuple[Owners, list[Any]]]:
     """Every batch's results, beside whose they are; some batches are on their way ahead of the one that is waited for.
 
     A GPU is given its batches from this one thread: what is begun goes on by itself, and another thread would have to
@@ -195,7 +195,7 @@ def _results(model: Model, todo: Iterable[tuple[Owners, list[Row]]]) -> Iterator
         yield done, wait()
 
 
-def begin_rows(model: Model, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+def begin_rows(model: Model, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
     """Begin a batch; if memory does not suffice for it, its halves are run, and less is asked for next time."""
     try:
         begun = model.begin(rows)
@@ -212,7 +212,7 @@ def begin_rows(model: Model, rows: Sequence[Row]) -> Callable[[], list[Any]]:
     return wait
 
 
-def _in_halves(model: Model, rows: Sequence[Row], problem: Exception) -> list[Any]:
+def _in_halves(model: Model, rows: Sequence[TokenRow], problem: Exception) -> list[Any]:
     """The results of rows for which memory did not suffice together."""
     if not _is_out_of_memory(problem):
         raise problem

@@ -47,7 +47,7 @@ def _kinds() -> dict[str, type[Any]]:
     from turnwise.engine.score import Judged
     from turnwise.engine.totals import ClusterTotals, MeansByName
     from turnwise.metrics.base import PartScore, Score
-    from turnwise.metrics.distributions import Pair
+    from turnwise.metrics.distributions import RealAndSaid
     from turnwise.metrics.holistic import Replies
     from turnwise.problems import Problem
     from turnwise.stats.arrays import ExactSums
@@ -71,7 +71,7 @@ def _kinds() -> dict[str, type[Any]]:
         "ClusterTotals": ClusterTotals,
         "MeansByName": MeansByName,
         "ExactSums": ExactSums,
-        "Pair": Pair,
+        "Pair": RealAndSaid,
         "Replies": Replies,
         "Moments": Moments,
         "BleuCounts": BleuCounts,

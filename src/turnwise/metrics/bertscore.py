@@ -39,7 +39,7 @@ class Triple(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TokenMatch:
     """How well the tokens of a response and of one reference find each other, without those of the template."""
 
     response: tuple[str, ...]
@@ -48,21 +48,21 @@ class Match:
     covered: Floats
 
 
-def match(response: Pieces, reference: Pieces) -> Match:
+def match(response: Pieces, reference: Pieces) -> TokenMatch:
     """Match the tokens of two texts. Tokens of the template may be found, though they do not look for a partner."""
     table = cosines(response.vectors.astype(np.float64), reference.vectors.astype(np.float64))
     first, second = ~np.array(response.added), ~np.array(reference.added)
-    return Match(_own(response), _own(reference), table.max(axis=1)[first], table.max(axis=0)[second])
+    return TokenMatch(_own(response), _own(reference), table.max(axis=1)[first], table.max(axis=0)[second])
 
 
 def _own(text: Pieces) -> tuple[str, ...]:
     return tuple(token for token, added in zip(text.tokens, text.added, strict=True) if not added)
 
 
-def weigh(found: Match, weights: Mapping[str, float] | None = None, unseen: float = 1.0) -> Triple:
+def weigh(found: TokenMatch, weights: Mapping[str, float] | None = None, unseen: float = 1.0) -> Triple:
     """Precision, recall and F1 of a match whose tokens have these weights; all have the same unless given.
 
-    >>> found = Match(("tea", "."), ("tea",), np.array([1.0, 0.2]), np.array([1.0]))
+    >>> found = TokenMatch(("tea", "."), ("tea",), np.array([1.0, 0.2]), np.array([1.0]))
     >>> [round(value, 4) for value in weigh(found)]
     [0.6, 1.0, 0.75]
     >>> [round(value, 4) for value in weigh(found, {".": 0.0})]
@@ -165,7 +165,7 @@ class BertScore(RunMetric):
         matches = [match(response, reference) for reference in references if not all(reference.added)]
         return Score(None, evidence=matches) if matches else NO_REFERENCE_WORDS
 
-    def fit(self, evidence: Sequence[Sequence[Match]]) -> Weighting:
+    def fit(self, evidence: Sequence[Sequence[TokenMatch]]) -> Weighting:
         """Weigh tokens by how few of the references of this run have them."""
         return inverse_frequencies([found.reference for matches in evidence for found in matches])
 

@@ -158,7 +158,7 @@ class Composite(RunMetric):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CompositePart:
     """One part: a metric as it was asked for, its weight, and how its score is put on a common scale."""
 
     name: str
@@ -190,7 +190,7 @@ class CompositeMetric(Composite):
     cite: ClassVar[str] = "none: the configuration is the user's own"
     range = (-math.inf, math.inf)
 
-    parts: tuple[Part, ...]
+    parts: tuple[CompositePart, ...]
     intercept: float = 0.0
     composition: str = "linear"
 

@@ -31,7 +31,7 @@ Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class RealAndSaid:
     """What one turn adds: the vector of its response, and one for each reference, all after the same context."""
 
     said: Vectors
@@ -48,7 +48,7 @@ class Sets:
     real_units: IntArray
 
     @classmethod
-    def of(cls, evidence: Sequence[Pair], units: IntArray) -> Sets:
+    def of(cls, evidence: Sequence[RealAndSaid], units: IntArray) -> Sets:
         """The vectors of all turns."""
         sizes = [len(pair.real) for pair in evidence]
         real = np.stack([vector for pair in evidence for vector in pair.real])
@@ -109,9 +109,9 @@ class Distance(SystemMetric):
             return example.references
         return Random(0).sample(example.references, self.most_references)
 
-    def evidence(self, example: Example, answers: Sequence[Any] = ()) -> Pair:
+    def evidence(self, example: Example, answers: Sequence[Any] = ()) -> RealAndSaid:
         said, *real = answers
-        return Pair(said, tuple(real))
+        return RealAndSaid(said, tuple(real))
 
 
 # --- Fréchet BERT distance (Xiang et al. 2021): how far a system's responses lie from people's, as -------

@@ -19,7 +19,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import GroupMetric, Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import plain_form, register
-from turnwise.metrics.scaling import BATCH, RAW, Calibrated
+from turnwise.metrics.scaling import BATCH, RAW, CalibratedMetric
 from turnwise.models.requests import Classify, Continuation, Request, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.counts import Counts
@@ -62,7 +62,7 @@ def above_cutoff(raw: ArrayLike, cutoff: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalMetric(Calibrated):
+class CausalMetric(CalibratedMetric):
     """The log-likelihood of a response's tokens, reduced to one number, and normalised where asked.
 
     `constants` says whose low quantile becomes 0: nobody's (`none`), that of the responses which are judged

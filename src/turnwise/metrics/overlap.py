@@ -186,10 +186,10 @@ class RougeL(OverlapMetric):
 # --- METEOR of Lavie and Agarwal (2007), number for number as nltk computes it on WordNet 3.0 ------------
 
 
-Pair = tuple[int, int]
+Aligned = tuple[int, int]
 
 
-def align(hypothesis: Tokens, reference: Tokens) -> list[Pair]:
+def align(hypothesis: Tokens, reference: Tokens) -> list[Aligned]:
     """Which word of a response stands for which of the reference: the same, else the same stem, else a synonym.
 
     >>> align(("a", "quick", "dogs"), ("the", "dog", "fast"))
@@ -205,7 +205,7 @@ def align(hypothesis: Tokens, reference: Tokens) -> list[Pair]:
     return sorted(pairs)
 
 
-def _pair_equals(ours: dict[int, str], theirs: dict[int, str]) -> list[Pair]:
+def _pair_equals(ours: dict[int, str], theirs: dict[int, str]) -> list[Aligned]:
     """Pair equal words from the last to the first, each with the last free place; take them out of both."""
     free = _places(theirs)
     pairs = [(place, places.pop()) for place in reversed(ours) if (places := free.get(ours[place]))]
@@ -214,7 +214,7 @@ def _pair_equals(ours: dict[int, str], theirs: dict[int, str]) -> list[Pair]:
     return pairs
 
 
-def _pair_synonyms(ours: dict[int, str], theirs: dict[int, str]) -> list[Pair]:
+def _pair_synonyms(ours: dict[int, str], theirs: dict[int, str]) -> list[Aligned]:
     """Pair words from the last to the first, each with the last free place of any synonym."""
     free = _places(theirs)
     pairs = []
@@ -239,7 +239,7 @@ def _places(words: dict[int, str]) -> dict[str, list[int]]:
     return found
 
 
-def count_chunks(pairs: list[Pair]) -> int:
+def count_chunks(pairs: list[Aligned]) -> int:
     """How many runs of words that are neighbours, in the same order, on both sides."""
     followed = set(pairs)
     return sum((place - 1, partner - 1) not in followed for place, partner in pairs)

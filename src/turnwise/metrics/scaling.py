@@ -205,7 +205,7 @@ Normaliser = ZScore | Clamp
 NORMALISERS: Mapping[str, type[Normaliser]] = {"z": ZScore, "clamp": Clamp}
 
 
-class Calibrated(RunMetric):
+class CalibratedMetric(RunMetric):
     """Put scores on a scale by stored constants, or by those of the run: the option `constants` names them."""
 
     constants: str

@@ -27,7 +27,7 @@ from turnwise.metrics.masked import (
     surprisals,
 )
 from turnwise.metrics.registry import load_part, plain_form, register
-from turnwise.metrics.scaling import BATCH, DEFAULT, Calibrated, check_count, clamp
+from turnwise.metrics.scaling import BATCH, DEFAULT, CalibratedMetric, check_count, clamp
 from turnwise.models.quality import yes
 from turnwise.models.requests import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
 from turnwise.problems import Problem
@@ -116,7 +116,7 @@ QUALITIES = {"specificity": "mlm-likelihood"}
 
 @register({"usl-h": {}, "usl-a": {"composition": "A"}})
 @dataclass(frozen=True, kw_only=True)
-class UslH(Calibrated, Composite):
+class UslH(CalibratedMetric, Composite):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
     What a response must make sense after is its context and, where some are given, what its speaker knows. The authors

@@ -31,7 +31,7 @@ from turnwise.metrics.masked import (
     split_separators,
 )
 from turnwise.metrics.registry import load_part, plain_form, register
-from turnwise.metrics.scaling import BATCH, DEFAULT, Calibrated, check_count, load_constants
+from turnwise.metrics.scaling import BATCH, DEFAULT, CalibratedMetric, check_count, load_constants
 from turnwise.models.quality import yes
 from turnwise.models.requests import Classify, Request, Window
 from turnwise.problems import Problem
@@ -137,7 +137,7 @@ WEIGHTS = tuple(-t.weight if t.quality == "Interesting" else t.weight for t in P
 
 @register({"usr": {}})
 @dataclass(frozen=True, kw_only=True)
-class Usr(Calibrated, Composite):
+class Usr(CalibratedMetric, Composite):
     """The regression on the three sub-metrics. Which of them feeds which quality is an option, as are its numbers.
 
     `constants` says where means and deviations come from: a named set, a JSON file, or `batch`, the responses that

@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.models.kinds import KINDS, Model, ModelKind, Row
+from turnwise.models.kinds import KINDS, Model, ModelKind, TokenRow
 from turnwise.models.requests import Embed, Floats, Lookup, Read, Relate, Relation, Request
 from turnwise.text.tokenise import plain_words
 
@@ -88,7 +88,7 @@ class HeadModel(Model):
             return [Lookup(plain_words(request.context)[-CONTEXT_WORDS:]), Lookup(plain_words(request.response))]
         return [Embed(text, layer=LAYER) for text in (request.context, request.response)]
 
-    def answer(self, request: Relate | Read, rows: Sequence[Row], results: Sequence[Floats]) -> Floats | Relation:
+    def answer(self, request: Relate | Read, rows: Sequence[TokenRow], results: Sequence[Floats]) -> Floats | Relation:
         """Return the relation, or the vector of a text."""
         if isinstance(request, Read):
             return np.concatenate([self._read(name, results[0]) for name in request.networks])

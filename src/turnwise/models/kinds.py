@@ -32,7 +32,7 @@ Later = Callable[[], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TokenRow:
     """One sequence for a network: ids after a shared prefix, and the places that are asked about.
 
     Rows of different `group` cannot run together; `wanted` holds the true ids at `places`.
@@ -64,20 +64,20 @@ class Model(ABC):
     def read_ahead(self, requests: Iterable[Any]) -> None:  # noqa: B027 - most models need no preparation
         """Prepare for requests whose rows are about to be asked for."""
 
-    def rows(self, request: Any) -> list[Row]:
+    def rows(self, request: Any) -> list[TokenRow]:
         """Return the sequences that have to run to answer a request; possibly none."""
         return []
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def begin(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """Start on rows of one group, and return a function that waits for their results."""
         return partial(self.run, rows)
 
-    def run(self, rows: Sequence[Row]) -> list[Any]:
+    def run(self, rows: Sequence[TokenRow]) -> list[Any]:
         """Return one result per row; all rows are of one group."""
         return []
 
     @abstractmethod
-    def answer(self, request: Any, rows: Sequence[Row], results: Sequence[Any]) -> Any:
+    def answer(self, request: Any, rows: Sequence[TokenRow], results: Sequence[Any]) -> Any:
         """Return the answer, from the results of the request's rows, or from the answers that it `asks` for."""
 
 

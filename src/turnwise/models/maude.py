@@ -17,7 +17,7 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.heads import Remembered, unpack_weights
-from turnwise.models.kinds import CPU_BUDGET, KINDS, Encoder, Model, ModelKind, Row
+from turnwise.models.kinds import CPU_BUDGET, KINDS, Encoder, Model, ModelKind, TokenRow
 from turnwise.models.onnx.session import thread_count
 from turnwise.models.requests import Converse, Floats, Pooling
 from turnwise.models.text import ASKED, REPLY, Tokens, rectangle
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TrunkReading:
     """Which layers of which role an utterance's vector is made of, and how each is pooled."""
 
     role: str = "encoder"
@@ -41,14 +41,14 @@ class UtteranceEncoder:
 
     network: Encoder
     tokens: Tokens
-    reading: Reading
+    reading: TrunkReading
 
-    def row(self, text: str) -> Row:
+    def row(self, text: str) -> TokenRow:
         """The sequence that has to run for an utterance."""
         encoding = self.tokens.encode(text, None, None)
-        return Row(tuple(encoding.ids), tuple(encoding.type_ids))
+        return TokenRow(tuple(encoding.ids), tuple(encoding.type_ids))
 
-    def vectors(self, rows: Sequence[Row]) -> Floats:
+    def vectors(self, rows: Sequence[TokenRow]) -> Floats:
         """Return a vector for each row."""
         padded = rectangle([row.ids for row in rows], [row.types for row in rows])
         return np.concatenate(self.network.pooled_layers(padded, self.reading.layers, self.reading.pooling), axis=1)
@@ -202,7 +202,7 @@ def sigmoid(values: Floats) -> Floats:
     return halved
 
 
-def read_head(content: bytes, name: str) -> tuple[Head, Reading]:
+def read_head(content: bytes, name: str) -> tuple[Head, TrunkReading]:
     """A head, and what it reads of an encoder, from the bytes of a safetensors file."""
     from safetensors import SafetensorError
 
@@ -212,7 +212,7 @@ def read_head(content: bytes, name: str) -> tuple[Head, Reading]:
         # Heads of earlier packs say nothing of likeness, and read none.
         recent = tuple(map(float, filter(None, facts.get("recent", "").split(","))))
         shape = Shape(facts["bidirectional"] == "true", cast(Difference, facts["difference"]), recent, len(layers))
-        return Head(weights, shape), Reading(facts["role"], layers, cast(Pooling, facts["pooling"]))
+        return Head(weights, shape), TrunkReading(facts["role"], layers, cast(Pooling, facts["pooling"]))
     except (SafetensorError, ValueError, KeyError) as problem:
         raise TurnwiseError(f"{name}: not a head of MAUDE ({type(problem).__name__}: {problem})") from None
 
@@ -266,19 +266,19 @@ class MaudeModel(Model):
     head: Head
     fingerprint: str
     budget: int = CPU_BUDGET
-    _rows: Remembered[Row] = field(default_factory=lambda: Remembered(REMEMBERED))
+    _rows: Remembered[TokenRow] = field(default_factory=lambda: Remembered(REMEMBERED))
     _vectors: Remembered[Floats] = field(default_factory=lambda: Remembered(REMEMBERED))
     _states: Remembered[State] = field(default_factory=lambda: Remembered(REMEMBERED))
 
-    def rows(self, request: Converse) -> list[Row]:
+    def rows(self, request: Converse) -> list[TokenRow]:
         """Return one row for each turn of the context, and one for the response."""
         return [self._row(" ".join(text.split())) for text in (*request.turns, request.response)]
 
-    def _row(self, text: str) -> Row:
+    def _row(self, text: str) -> TokenRow:
         known = self._rows.get(text)
         return known if known is not None else self._rows.put(text, self.encoder.row(text))
 
-    def run(self, rows: Sequence[Row]) -> list[Floats]:
+    def run(self, rows: Sequence[TokenRow]) -> list[Floats]:
         """The projected vector of each utterance; those that are remembered are not encoded again."""
         new = list(dict.fromkeys(row for row in rows if self._vectors.get(row.ids) is None))
         found = dict(zip((row.ids for row in new), self._projected(new), strict=True))
@@ -287,11 +287,11 @@ class MaudeModel(Model):
             self._vectors.put(ids, vector)
         return kept
 
-    def _projected(self, rows: Sequence[Row]) -> Sequence[Floats]:
+    def _projected(self, rows: Sequence[TokenRow]) -> Sequence[Floats]:
         # Row by row: one product over a batch rounds by its size, and the same turn must always score the same.
         return [self.head.project(vector) for vector in self.encoder.vectors(rows)] if rows else []
 
-    def answer(self, request: Converse, rows: Sequence[Row], results: Sequence[Floats]) -> dict[str, float]:
+    def answer(self, request: Converse, rows: Sequence[TokenRow], results: Sequence[Floats]) -> dict[str, float]:
         """The probability that the response comes next."""
         state = self._after([row.ids for row in rows[:-1]], results[:-1])
         chance = self.head.score(self.head.context(state), results[-1])

@@ -21,7 +21,7 @@ from turnwise.models.requests import WHOLE, Window
 from turnwise.models.text import EncoderModel, TextModel, Tokens
 
 if TYPE_CHECKING:
-    from turnwise.models.maude import Head, Reading
+    from turnwise.models.maude import Head, TrunkReading
 
 # Tokens of a batch: enough that no kernel is over before the next is sent.
 # Batches are on their way while the results of an earlier one are used.
@@ -253,7 +253,7 @@ class CheckpointModels(ModelSource):
         encoder = UtteranceEncoder(below.network, below.tokens, reading)
         return MaudeModel(encoder, head, fingerprint, min(below.budget, GPU_BUDGET))
 
-    def _head(self, role: str) -> tuple[Head, Reading, bytes]:
+    def _head(self, role: str) -> tuple[Head, TrunkReading, bytes]:
         from turnwise.models.maude import read_head
 
         content = (self._recurrent[role] / RECURRENT).read_bytes()
@@ -284,7 +284,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Source:
+class PaperModel:
     """A hub model and how its paper used it. Without labels the model's own are used."""
 
     kind: str
@@ -296,24 +296,24 @@ class Source:
 
 # Where `trained` is false the paper fine-tuned the model on its own dialogues and the hub holds only the base:
 # a fresh classifier head would answer at random, so it is refused rather than used.
-PAPER: dict[str, Source] = {
-    "encoder": Source("encoder", "bert-base-uncased"),
-    "encoder-roberta": Source("encoder", "roberta-base"),
-    "encoder-roberta-large": Source("encoder", "roberta-large"),
-    "encoder-distilbert": Source("encoder", "distilbert-base-uncased"),
-    "masked-lm": Source("masked-lm", "roberta-base"),
-    "masked-lm-bert": Source("masked-lm", "bert-base-uncased"),
-    "causal-lm": Source("causal-lm", "gpt2"),
-    "nli": Source(
+PAPER: dict[str, PaperModel] = {
+    "encoder": PaperModel("encoder", "bert-base-uncased"),
+    "encoder-roberta": PaperModel("encoder", "roberta-base"),
+    "encoder-roberta-large": PaperModel("encoder", "roberta-large"),
+    "encoder-distilbert": PaperModel("encoder", "distilbert-base-uncased"),
+    "masked-lm": PaperModel("masked-lm", "roberta-base"),
+    "masked-lm-bert": PaperModel("masked-lm", "bert-base-uncased"),
+    "causal-lm": PaperModel("causal-lm", "gpt2"),
+    "nli": PaperModel(
         "classifier",
         "roberta-large-mnli",
         Window(total=128, keep="start"),
         ("contradiction", "neutral", "entailment"),
     ),
-    "nup": Source("classifier", "bert-base-uncased", trained=False),
-    "dr-f": Source("classifier", "roberta-base", Window(total=128, keep="start"), trained=False),
-    "vup": Source("classifier", "bert-base-uncased", Window(total=25), trained=False),
-    "emotion": Source("classifier", "bert-base-uncased", trained=False),
+    "nup": PaperModel("classifier", "bert-base-uncased", trained=False),
+    "dr-f": PaperModel("classifier", "roberta-base", Window(total=128, keep="start"), trained=False),
+    "vup": PaperModel("classifier", "bert-base-uncased", Window(total=25), trained=False),
+    "emotion": PaperModel("classifier", "bert-base-uncased", trained=False),
 }
 
 
@@ -335,7 +335,7 @@ class PaperModels(ModelSource):
         """The names of the models that answer for these roles."""
         return "+".join(dict.fromkeys(self._source(role).name for role in sorted(roles)))
 
-    def _source(self, role: str) -> Source:
+    def _source(self, role: str) -> PaperModel:
         if role not in PAPER:
             has = f"it has: {', '.join(self.roles)}"
             raise TurnwiseError(f"`models=paper` has no model for '{role}'; give other `models` ({has})")

@@ -24,7 +24,7 @@ from turnwise.models.kinds import (
     MaskedLM,
     Model,
     ModelKind,
-    Row,
+    TokenRow,
     pool,
 )
 from turnwise.models.onnx.session import thread_count
@@ -249,15 +249,15 @@ class TextModel(Model):
         """Read the texts of requests whose rows are about to be asked for."""
         self.tokens.read_ahead(text for request in requests for text in (request.text, request.pair) if text)
 
-    def begin(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def begin(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """Start on rows of one group; what comes back waits for their results."""
         return self._start(rows) if self.pool is None else self.pool.submit(self.run, rows).result
 
-    def run(self, rows: Sequence[Row]) -> list[Any]:
+    def run(self, rows: Sequence[TokenRow]) -> list[Any]:
         """One result per row."""
         return self._start(rows)()
 
-    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """Give the rows to the network, and make results of what it finds once they are asked for."""
         raise NotImplementedError
 
@@ -268,12 +268,12 @@ class EncoderModel(TextModel):
 
     network: Encoder
 
-    def rows(self, request: Embed) -> list[Row]:
+    def rows(self, request: Embed) -> list[TokenRow]:
         """One row; its places are the tokens that are not special."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         ids = tuple(encoding.ids)
         places = tuple(i for i, token in enumerate(ids) if token not in self.tokens.special)
-        return [Row(ids, tuple(encoding.type_ids), places, group=self._layer(request.layer))]
+        return [TokenRow(ids, tuple(encoding.type_ids), places, group=self._layer(request.layer))]
 
     def _layer(self, asked: int | tuple[int, ...]) -> int:
         if isinstance(asked, int):
@@ -282,12 +282,12 @@ class EncoderModel(TextModel):
         # The embeddings of words, layer 0, know nothing of their neighbours: whoever offers a choice is not after them.
         return next((layer for layer in asked if 0 < (layer if layer >= 0 else count + layer) < count), asked[-1])
 
-    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """The hidden states of each row, without padding."""
         hidden = self.network.begin_hidden(_batch(rows), rows[0].group)
         return lambda: [states[: len(row.ids)] for states, row in zip(hidden(), rows, strict=True)]
 
-    def answer(self, request: Embed, rows: Sequence[Row], results: Sequence[Floats]) -> Floats | Pieces:
+    def answer(self, request: Embed, rows: Sequence[TokenRow], results: Sequence[Floats]) -> Floats | Pieces:
         """The pooled vector, or the tokens with theirs."""
         if request.pooling != "pieces":
             return pool(results[0], request.pooling, rows[0].places)
@@ -301,15 +301,15 @@ class MaskedModel(TextModel):
 
     network: MaskedLM
 
-    def rows(self, request: MaskedLikelihood) -> list[Row]:
+    def rows(self, request: MaskedLikelihood) -> list[TokenRow]:
         """Rows of one text share its ids and are masked only when they run, so that a long text fits into memory."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         ids, types = tuple(encoding.ids), tuple(encoding.type_ids)
         places = self._places(encoding, request.span)
         if request.masked:
-            return [Row(ids, types, (place,), (ids[place],), group=MASKED) for place in places]
+            return [TokenRow(ids, types, (place,), (ids[place],), group=MASKED) for place in places]
         wanted = tuple(ids[place] for place in places)
-        return [Row(ids, types, places, wanted, group=PLAIN)] if places else []
+        return [TokenRow(ids, types, places, wanted, group=PLAIN)] if places else []
 
     def _places(self, encoding: Encoding, span: tuple[int, int] | None) -> tuple[int, ...]:
         """The tokens that are asked for."""
@@ -326,7 +326,7 @@ class MaskedModel(TextModel):
         special = self.tokens.special
         return tuple(place for place, token in enumerate(encoding.ids) if token not in special and inside(place))
 
-    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """The log-probabilities of the tokens at each row's places."""
         batch, sizes = _batch(rows), [len(row.places) for row in rows]
         numbers = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
@@ -344,7 +344,9 @@ class MaskedModel(TextModel):
 
         return results
 
-    def answer(self, request: MaskedLikelihood, rows: Sequence[Row], results: Sequence[list[float]]) -> TokenScores:
+    def answer(
+        self, request: MaskedLikelihood, rows: Sequence[TokenRow], results: Sequence[list[float]]
+    ) -> TokenScores:
         """The tokens and their log-probabilities, in the order of the text."""
         tokens = map(self.tokens.name, chain.from_iterable(row.wanted for row in rows))
         return TokenScores(tuple(tokens), tuple(chain.from_iterable(results)))
@@ -360,7 +362,7 @@ class CausalModel(TextModel):
         """Read the texts of requests whose rows are about to be asked for."""
         self.tokens.read_ahead(request.context + request.response for request in requests)
 
-    def rows(self, request: Continuation) -> list[Row]:
+    def rows(self, request: Continuation) -> list[TokenRow]:
         """One row that ends before the last response token: what is judged is always the next token."""
         encoding = self.tokens.plain(request.context + request.response)
         # A token that reaches over the seam belongs to the response, so none of the response goes unjudged.
@@ -379,9 +381,9 @@ class CausalModel(TextModel):
             context, response = response[:1], response[1:]
         if not response:
             return []
-        return [Row((context[-1], *response[:-1]), wanted=tuple(response), prefix=tuple(context[:-1]))]
+        return [TokenRow((context[-1], *response[:-1]), wanted=tuple(response), prefix=tuple(context[:-1]))]
 
-    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """The log-probabilities of each row's wanted tokens."""
         places: dict[tuple[int, ...], int] = {}
         source = np.array([places.setdefault(row.prefix, len(places)) for row in rows], dtype=np.int64)
@@ -389,7 +391,7 @@ class CausalModel(TextModel):
         found = self.network.begin_log_probs(rectangle(list(places)), source, ids, wanted.ids)
         return lambda: [values[: len(row.wanted)].tolist() for values, row in zip(found(), rows, strict=True)]
 
-    def answer(self, request: Continuation, rows: Sequence[Row], results: Sequence[list[float]]) -> TokenScores:
+    def answer(self, request: Continuation, rows: Sequence[TokenRow], results: Sequence[list[float]]) -> TokenScores:
         """The response's tokens and their log-probabilities."""
         return TokenScores(tuple(map(self.tokens.name, rows[0].wanted)), tuple(results[0])) if rows else _NOTHING
 
@@ -400,17 +402,17 @@ class ClassifierModel(TextModel):
 
     network: Classifier
 
-    def rows(self, request: Classify) -> list[Row]:
+    def rows(self, request: Classify) -> list[TokenRow]:
         """One row."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
-        return [Row(tuple(encoding.ids), tuple(encoding.type_ids))]
+        return [TokenRow(tuple(encoding.ids), tuple(encoding.type_ids))]
 
-    def _start(self, rows: Sequence[Row]) -> Callable[[], list[Any]]:
+    def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
         """The probabilities of each row's labels."""
         logits = self.network.begin_logits(_batch(rows))
         return lambda: softmax(logits()).tolist()
 
-    def answer(self, request: Classify, rows: Sequence[Row], results: Sequence[Any]) -> dict[str, float]:
+    def answer(self, request: Classify, rows: Sequence[TokenRow], results: Sequence[Any]) -> dict[str, float]:
         """Probabilities by label."""
         return dict(zip(self.network.labels, results[0], strict=True))
 
@@ -426,7 +428,7 @@ def softmax(logits: Floats) -> npt.NDArray[np.float64]:
     return probabilities
 
 
-def _batch(rows: Sequence[Row]) -> Batch:
+def _batch(rows: Sequence[TokenRow]) -> Batch:
     return rectangle([row.ids for row in rows], [row.types for row in rows])
 
 

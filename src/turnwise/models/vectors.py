@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.io.source import Source, open_bytes
-from turnwise.models.kinds import KINDS, Model, ModelKind, Row
+from turnwise.models.kinds import KINDS, Model, ModelKind, TokenRow
 from turnwise.models.requests import Floats, Lookup
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Table(Model):
+class VectorTable(Model):
     """Answers `Lookup` from rows of numbers by name; `missing` stands for a name that is not there."""
 
     values: Mapping[str, Mapping[str, int]]
@@ -40,7 +40,7 @@ class Table(Model):
     missing: Mapping[str, float]
     fingerprint: str
 
-    def answer(self, request: Lookup, rows: Sequence[Row], results: Sequence[Any]) -> Floats:
+    def answer(self, request: Lookup, rows: Sequence[TokenRow], results: Sequence[Any]) -> Floats:
         """One row of numbers per item, or one number where the table has only one."""
         names, numbers = self.values[request.unit], self.numbers[request.unit]
         found = np.full((len(request.items), *numbers.shape[1:]), self.missing[request.unit], dtype=np.float32)
@@ -50,7 +50,7 @@ class Table(Model):
         return found
 
 
-def _from_pack(pack: Pack, role: str) -> Table:
+def _from_pack(pack: Pack, role: str) -> VectorTable:
     from safetensors.numpy import load
 
     tensors = load(pack.read(pack.manifest.role(role).file))
@@ -63,7 +63,7 @@ def _from_pack(pack: Pack, role: str) -> Table:
             scales = tensors.get(f"{unit}.scales")
             numbers[unit] = values if scales is None else values.astype(np.float32) * scales[:, None]
             missing[unit] = float(tensors[f"{unit}.missing"][0])
-    return Table(names, numbers, missing, pack.fingerprint(role))
+    return VectorTable(names, numbers, missing, pack.fingerprint(role))
 
 
 KINDS.add(

@@ -45,7 +45,7 @@ def _columns(found: Digest, keys: Iterable[str], systems: Sequence[str] = ("",))
 
 
 @dataclass(frozen=True)
-class Cell:
+class SystemCell:
     """A value, its interval and whether it is clearly the best of its column."""
 
     value: float | None
@@ -60,7 +60,7 @@ class SystemRow:
 
     name: str
     n: int
-    cells: list[Cell]
+    cells: list[SystemCell]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def rating_table(found: Digest) -> SystemTable:
     return SystemTable("Mean ratings", f"Rated {found.rated.unit}s", list(map(Column, found.qualities)), rows)
 
 
-def _metric_cells(found: Digest, system: str) -> list[Cell]:
+def _metric_cells(found: Digest, system: str) -> list[SystemCell]:
     cells = []
     for key in found.metrics:
         value, first = found.values.get((system, key)), leader(found, key)
@@ -109,7 +109,7 @@ def _metric_cells(found: Digest, system: str) -> list[Cell]:
     return cells
 
 
-def _rating_cells(found: Digest, place: int) -> list[Cell]:
+def _rating_cells(found: Digest, place: int) -> list[SystemCell]:
     mine = found.rated.systems == place
     table = np.column_stack([values[mine] for values in found.rated.ratings.values()])
     cells = []
@@ -123,10 +123,10 @@ def _rating_cells(found: Digest, place: int) -> list[Cell]:
     return cells
 
 
-def _cell(value: float | None, low: float | None, high: float | None, places: int, *, best: bool = False) -> Cell:
+def _cell(value: float | None, low: float | None, high: float | None, places: int, *, best: bool = False) -> SystemCell:
     # A dash beside a minus sign reads as two of either.
     between = "\u2009\u2013\u2009" if low is None or low >= 0 else "\u00a0to\u00a0"
-    return Cell(value, number(value, places), interval(low, high, places, between), best)
+    return SystemCell(value, number(value, places), interval(low, high, places, between), best)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def _replies(found: Digest) -> dict[str, list[Reply]]:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ContradictingTurns:
     """Two turns of one speaker, and how probably the later contradicts the earlier."""
 
     id: str
@@ -330,7 +330,7 @@ class Contradictions:
     """The most probable contradictions, of all pairs that a metric compared."""
 
     metric: str
-    pairs: list[Pair]
+    pairs: list[ContradictingTurns]
     compared: int
     probable: int
 
@@ -350,9 +350,9 @@ def contradictions(found: Digest) -> Contradictions | None:
     return Contradictions(key, [_pair(found, *item) for item in worst], len(compared), probable)
 
 
-def _pair(found: Digest, chance: float, place: int, turn: Turn) -> Pair:
+def _pair(found: Digest, chance: float, place: int, turn: Turn) -> ContradictingTurns:
     context = turn.example.context
-    return Pair(
+    return ContradictingTurns(
         one_line(turn.row.id),
         found.systems[turn.system],
         shortened(context[place]),

@@ -86,7 +86,7 @@ ZERO_SHOT_DIALOGUES = 40
 TASK_ORIENTED = frozenset({"frames_train", "multiwoz_test"})
 
 
-class Answered(NamedTuple):
+class SampledReply(NamedTuple):
     """A response to a context, which is the one before the turn `place` of a dialogue of the sample."""
 
     context: tuple[str, ...]
@@ -95,7 +95,7 @@ class Answered(NamedTuple):
     response: str
 
 
-Answers = dict[str, list[Answered]]
+Answers = dict[str, list[SampledReply]]
 # By dialogue, and place in it.
 Scores = dict[tuple[int, int], float]
 Spread = dict[str, dict[str, Ours]]
@@ -123,7 +123,7 @@ def variants(space: Workspace, corpus: str, most: int = DIALOGUES, kinds: Sequen
             before = turns[:place]
             if corpus in TASK_ORIENTED:
                 before = tuple(sentence for turn in before for sentence in sentences(turn))
-            true = Answered(before, number, place, turns[place])
+            true = SampledReply(before, number, place, turns[place])
             found[TRUE].append(true)
             found[RANDOM].append(true._replace(response=_other(said, number, rng)))
             for kind, change in CORRUPTIONS.items():
@@ -133,7 +133,7 @@ def variants(space: Workspace, corpus: str, most: int = DIALOGUES, kinds: Sequen
                 found[REWORDED].append(true._replace(response=again))
         if number in replies:
             place, reply = replies[number]
-            written = Answered(turns[:place], number, place, reply)
+            written = SampledReply(turns[:place], number, place, reply)
             found[WRITTEN].append(written)
             others = [other for key, (_, other) in replies.items() if key != number]
             if others:

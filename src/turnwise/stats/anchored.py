@@ -120,7 +120,7 @@ def cross_fitted(
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class RowSample:
     """Rows that were picked to be rated, each with one over its chance to be picked."""
 
     rows: IntArray
@@ -128,7 +128,7 @@ class Sampled:
     strata: IntArray
 
 
-def sample_rows(scores: ArrayLike, count: int, strata: int = 5, seed: int = 0) -> Sampled:
+def sample_rows(scores: ArrayLike, count: int, strata: int = 5, seed: int = 0) -> RowSample:
     """Return rows to rate: as many random ones from every fifth of the metric's scores.
 
     Rows without a score are not picked.
@@ -152,7 +152,7 @@ def sample_rows(scores: ArrayLike, count: int, strata: int = 5, seed: int = 0) -
         weights |= dict.fromkeys(picked, len(members) / max(taken, 1))
     rows.sort()
     chosen = np.array(rows, dtype=np.intp)
-    return Sampled(chosen, np.array([weights[row] for row in rows]), stratum[np.searchsorted(usable, chosen)])
+    return RowSample(chosen, np.array([weights[row] for row in rows]), stratum[np.searchsorted(usable, chosen)])
 
 
 # --- the estimate ------------------------------------------------------------------------------------------

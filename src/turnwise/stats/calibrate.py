@@ -22,7 +22,7 @@ DRAWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibratedMean:
     """Hold the posterior mean and deviation of one system's quality, and its number of ratings."""
 
     mean: float
@@ -34,7 +34,7 @@ class Calibrated:
 class Calibration:
     """Hold systems and raters in order of appearance. A positive bias means ratings above those of others."""
 
-    systems: Mapping[Hashable, Calibrated]
+    systems: Mapping[Hashable, CalibratedMean]
     biases: Mapping[Hashable, float]
 
 
@@ -87,7 +87,7 @@ def calibrate(
     biases = trust * (sums.sum(axis=0) - mean @ counts)
     n = counts.sum(axis=1)
     return Calibration(
-        {system: Calibrated(float(mean[i]), float(std[i]), int(n[i])) for system, i in places.items()},
+        {system: CalibratedMean(float(mean[i]), float(std[i]), int(n[i])) for system, i in places.items()},
         dict(zip(people, map(float, biases), strict=True)),
     )
 

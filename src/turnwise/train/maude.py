@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic, write_json
 from turnwise.models.export.weights import CARD, OWN, WEIGHTS
-from turnwise.models.maude import GAIN, Difference, Reading
+from turnwise.models.maude import GAIN, Difference, TrunkReading
 from turnwise.models.requests import Floats
 from turnwise.train.checkpoint import copy_file, save_model
 from turnwise.train.classifiers import config_of
@@ -254,7 +254,7 @@ def _cut(vectors: Tensor, *counts: int) -> Tensor:
 
 
 def save_head(
-    model: MaudeNetwork, reading: Reading, card: Mapping[str, Any], folder: Path, own: Path | None = None
+    model: MaudeNetwork, reading: TrunkReading, card: Mapping[str, Any], folder: Path, own: Path | None = None
 ) -> None:
     """Write a trained head as a checkpoint; `own` is the folder of an encoder that learnt with it before."""
     from safetensors.numpy import save_file

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnwise.models.maude import Reading
+from turnwise.models.maude import TrunkReading
 from turnwise.models.requests import Floats
 from turnwise.models.text import Tokens
 from turnwise.train.checkpoint import open_network
@@ -30,7 +30,7 @@ TOKENISED = 65536
 class Trunk(nn.Module):
     """Texts to vectors: layers of a BERT, each averaged over the tokens."""
 
-    def __init__(self, bert: BertModel, tokens: Tokens, reading: Reading, folder: Path) -> None:
+    def __init__(self, bert: BertModel, tokens: Tokens, reading: TrunkReading, folder: Path) -> None:
         super().__init__()
         if reading.pooling != "mean":
             raise ValueError("an encoder that learns is pooled by its mean")
@@ -43,7 +43,7 @@ class Trunk(nn.Module):
         self._lengths = np.zeros(0, dtype=np.int64)
 
     @classmethod
-    def open(cls, folder: Path, reading: Reading, longest: int = LONGEST, learning: int | None = None) -> Trunk:
+    def open(cls, folder: Path, reading: TrunkReading, longest: int = LONGEST, learning: int | None = None) -> Trunk:
         """The trunk in a folder, in the hub's layout, up to the last layer that is read.
 
         Its words stay as they are; so do all layers below the `learning` last ones.
@@ -116,7 +116,7 @@ class Trunk(nn.Module):
         return torch.cat([(states[layer].float() * share).sum(dim=1) for layer in self._reading.layers], dim=1)
 
 
-def encode_with_trunk(folder: Path, reading: Reading, longest: int = 256, device: str = "cpu") -> Encode:
+def encode_with_trunk(folder: Path, reading: TrunkReading, longest: int = 256, device: str = "cpu") -> Encode:
     """A function from utterances to the vectors that a folder's encoder gives them, on a GPU where there is one."""
     trunk = Trunk.open(folder, reading, longest).to(device).eval()
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from turnwise.models.kinds import Model, ModelKind, Row
+from turnwise.models.kinds import Model, ModelKind, TokenRow
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Request
 
@@ -31,7 +31,7 @@ class Lexicon(Model):
     weights: Mapping[str, float]
     fingerprint: str
 
-    def answer(self, request: Weigh, rows: Sequence[Row], results: Sequence[Any]) -> np.ndarray:
+    def answer(self, request: Weigh, rows: Sequence[TokenRow], results: Sequence[Any]) -> np.ndarray:
         """Return the mean weight as an array of one number."""
         return np.array([np.mean([self.weights.get(word, 0.0) for word in request.text.casefold().split()])])
 
