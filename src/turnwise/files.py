@@ -7,11 +7,12 @@ listed save and discards an unlisted one, as a database does with its journal.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -63,6 +64,46 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> Path:
 def write_json(path: str | Path, value: Any, *, indent: int | None = 2) -> Path:
     """Write a value as JSON with a line break at the end, and return the path."""
     return write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def sealed(value: Mapping[str, Any], *, indent: int | None = None) -> str:
+    """Return an object as JSON whose first key is the SHA-256 of all text that follows it.
+
+    >>> unsealed(sealed({"a": 1}).encode())
+    {'a': 1}
+    """
+    rest = json.dumps(value, indent=indent)[1:] + "\n"
+    return f"{_seal(rest.encode())}{rest}"
+
+
+def unsealed(content: bytes) -> dict[str, Any]:
+    """Return the object that `sealed` wrote; raise a ValueError if any byte differs."""
+    size = len(_seal(b""))
+    if content[:size] != _seal(content[size:]).encode():
+        raise ValueError("its SHA-256 is not the one that it was written with")
+    value: dict[str, Any] = json.loads(content)
+    del value["sha256"]
+    return value
+
+
+def _seal(rest: bytes) -> str:
+    return f'{{"sha256": "{hashlib.sha256(rest).hexdigest()}",'
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fault_of(path: Path, sha256: str) -> str:
+    """Return what is wrong with a file that should have this hash, or nothing."""
+    try:
+        return "" if sha256_of(path) == sha256 else "damaged or swapped"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as problem:
+        return str(problem.strerror)
 
 
 @contextmanager

@@ -10,6 +10,11 @@ TEXTS: dict[str, str] = {
     # Folders that a run writes to.
     "folder.owned": "another run writes here ({owner}). Fix: wait for it, or choose another folder.",
     "folder.unwritable": "cannot be written ({reason}). Fix: choose another folder.",
+    # Parts of a run: shards and partitions.
+    "part.absent": "no part of a run ({reason}). Fix: make it with `shard`.",
+    "part.version": "scored by another version of turnwise. Fix: score this part again.",
+    "part.damaged": "{file}: {fault}. Fix: score this part again.",
+    "part.partial": "expected a whole part of a run, got an interrupted one. Fix: score this part again.",
     # Rows that cannot be read: lines of a file.
     "line.long": "expected at most {most} MiB, got a longer line. Fix: write one object a line.",
     "encoding": "byte {byte} of the line ({value}) is not UTF-8. Fix: save the file as UTF-8.",

@@ -24,6 +24,7 @@ from turnwise.engine import totals
 from turnwise.engine.aggregate import TurnFacts, WholeSystem
 from turnwise.engine.score import Judged
 from turnwise.engine.session import Session
+from turnwise.files import sealed
 from turnwise.metrics.base import Score
 from turnwise.models.requests import Embed
 from turnwise.options import Run
@@ -150,15 +151,35 @@ def test_a_gap_a_double_and_a_stranger_are_refused(tmp_path: Path) -> None:
         merge([folders[0], *folders])
     with pytest.raises(tw.TurnwiseError, match="other metrics"):
         merge([folders[0], others[1], folders[2]])
-    with pytest.raises(tw.TurnwiseError, match="no part of a run"):
-        merge([tmp_path])
+    assert _code([tmp_path]) == "part.absent"
+    # As version 0.1 wrote it, and as a later one may.
     state = json.loads((others[0] / "state.json").read_text())
-    (others[0] / "state.json").write_text(json.dumps({**state, "format": 1}))
-    with pytest.raises(tw.TurnwiseError, match="another version"):
-        merge(others)
-    (folders[1] / "arrays.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(tw.TurnwiseError, match="damaged"):
+    del state["sha256"]
+    for text in (json.dumps({"format": 2, "about": state["about"]}), sealed({**state, "format": 99})):
+        (others[0] / "state.json").write_text(text)
+        assert _code(others) == "part.version"
+
+
+def _code(folders: Sequence[Path]) -> str:
+    with pytest.raises(tw.TurnwiseError) as caught:
         merge(folders)
+    assert "\n" not in str(caught.value)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("name", ["state.json", "arrays.npz", "turns-00000.parquet"])
+def test_a_changed_byte_of_a_part_is_found(name: str, tmp_path: Path) -> None:
+    folders = in_shards(rows(30), 2, tmp_path)
+    file = folders[0] / name
+    content = file.read_bytes()
+    for place in (0, 30, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert _code(folders) == "part.damaged"
+    file.write_bytes(content[:-1])
+    assert _code(folders) == "part.damaged"
+    file.write_bytes((in_shards(rows(30, seed=1), 2, tmp_path / "foreign")[0] / name).read_bytes())
+    # A state of another run shows by its input, before any file is read.
+    assert _code(folders) == ("" if name == "state.json" else "part.damaged")
 
 
 def test_a_part_that_lost_turns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +187,12 @@ def test_a_part_that_lost_turns_is_refused(tmp_path: Path, monkeypatch: pytest.M
     folders = in_shards(rows(30), 2, tmp_path)
     turns = sorted(folders[1].glob("turns-*.parquet"))
     assert len(turns) > 1
-    turns[0].unlink()
-    with pytest.raises(tw.TurnwiseError, match=r"2-of-2: \d+ of its \d+ turns are there; score this shard again"):
-        merge(folders)
+    turns[0].rename(folders[1] / "turns-00099.parquet")
+    assert _code(folders) == "part.damaged"
+    (folders[1] / "turns-00099.parquet").rename(turns[0])
+    assert merge(folders).rows == 30
+    (folders[1] / "turns-00099.parquet").write_bytes(turns[0].read_bytes())
+    assert _code(folders) == "part.damaged"
 
 
 def test_a_shard_that_is_scored_again_and_breaks_off_is_no_part(tmp_path: Path) -> None:
@@ -212,7 +236,7 @@ def test_parts_of_different_inputs_are_refused(tmp_path: Path) -> None:
             merge([first, second])
 
 
-def test_a_part_that_was_interrupted_is_known_by_its_files(tmp_path: Path) -> None:
+def test_a_part_that_was_interrupted_is_refused(tmp_path: Path) -> None:
     def stopped() -> Any:
         yield
         yield
@@ -232,7 +256,7 @@ def test_a_part_that_was_interrupted_is_known_by_its_files(tmp_path: Path) -> No
             keep_when_interrupted=True,
         )
         save_part(part, shard, folders[-1])
-    assert merge(folders).interrupted
+    assert _code(folders) == "part.partial"
 
 
 def test_metrics_that_wait_for_the_whole_run_are_refused() -> None:

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.redteam import caches
+from tests.redteam import caches, shards
 
 Attack = Callable[[int, random.Random, Path], Counter[str]]
 
 # Each with its rounds, in the long form and in the short one.
 ATTACKS: dict[str, tuple[Attack, int, int]] = {
     "caches": (caches.attack, 1000, 25),
+    "shards": (shards.attack, 1000, 40),
 }
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Unpack
 
 from turnwise.analyses.evaluate import PEEK, fill_part, metrics_for, refuse_waiting, remarks_on
 from turnwise.analyses.part import Part, Shard
-from turnwise.analyses.shards import facts_of, merged, metrics_in, save_part
+from turnwise.analyses.shards import check_part, facts_of, merged, metrics_in, save_part
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns
 from turnwise.engine.state import STATE, Saved
 from turnwise.errors import TurnwiseError
@@ -178,10 +179,13 @@ def _finished(job: Job, index: int, partition: Partition, work: Path) -> bool:
     folder = _brought(job.folder(index), work)
     if not (folder / STATE).exists():
         return False
-    about = Saved(folder).about
     wanted = {**job.facts, "partition": partition.to_dict(), "reading": asdict(job.reading)}
-    if all(about.get(name) == fact for name, fact in wanted.items()):
-        return True
+    # A damaged partition is scored again, as if it had never been.
+    with suppress(TurnwiseError):
+        saved = Saved(folder)
+        check_part(saved)
+        if all(saved.about.get(name) == fact for name, fact in wanted.items()):
+            return True
     if is_url(job.folder(index)):
         # The copy would be taken for what is going to be scored now.
         shutil.rmtree(folder)

@@ -10,7 +10,7 @@ from turnwise.analyses.config import composite_of, config_of
 from turnwise.analyses.part import Part, Shard, check_usable
 from turnwise.analyses.result import Result
 from turnwise.engine.aggregate import Summary
-from turnwise.engine.spool import Spool, metrics_of_turns, spooled_records, spooled_turns
+from turnwise.engine.spool import FILES, Spool, metrics_of_turns, spooled_records
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.errors import TurnwiseError
 from turnwise.io.unique import same_input
@@ -18,6 +18,7 @@ from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric, signature
 from turnwise.options import Run
+from turnwise.problems import Problem
 
 PART = "part"
 
@@ -28,7 +29,7 @@ def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | 
         part.spool.flush()
     known = {
         "shard": str(shard),
-        "turns": None if part.spool is None else part.spool.turns,
+        "interrupted": part.interrupted,
         "input": None if part.identity is None else part.identity.facts(),
         "notes": part.notes,
     }
@@ -39,7 +40,7 @@ def save_part(part: Part, shard: Shard, folder: Path, more: Mapping[str, Any] | 
         "judged": part.judged,
         "counts": (part.rows, part.bad, part.interrupted),
     }
-    save_state(folder, about, state, part.metrics)
+    save_state(folder, about, state, part.metrics, sorted(folder.glob(FILES)))
 
 
 def facts_of(metrics: Mapping[str, Metric], models: Mapping[str, str]) -> dict[str, Any]:
@@ -51,9 +52,7 @@ def facts_of(metrics: Mapping[str, Metric], models: Mapping[str, str]) -> dict[s
 
 def load_part(saved: Saved, *, most: int | None) -> Part:
     """A part of a run, as it was."""
-    kept, found = saved.about.get("turns"), spooled_turns(saved.folder)
-    if kept is not None and kept != found:
-        raise TurnwiseError(f"{saved.folder}: {found:,} of its {kept:,} turns are there; score this shard again")
+    check_part(saved)
     metrics = metrics_in(saved.about)
     state = saved.load(metrics)
     part = Part(metrics, saved.about["models"], most=most, notes=saved.about.get("notes", []))
@@ -61,6 +60,13 @@ def load_part(saved: Saved, *, most: int | None) -> Part:
     part.problems, part.judged = state["problems"], state["judged"]
     part.rows, part.bad, part.interrupted = state["counts"]
     return part
+
+
+def check_part(saved: Saved) -> None:
+    """Refuse a part that was interrupted, and one whose files are not as they were written."""
+    if saved.about["interrupted"]:
+        raise TurnwiseError(Problem.of("part.partial", str(saved.folder)))
+    saved.check(saved.folder.glob(FILES))
 
 
 def metrics_in(about: Mapping[str, Any]) -> dict[str, Metric]:

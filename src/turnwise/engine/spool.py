@@ -130,14 +130,6 @@ def spooled_records(folders: Sequence[Path], of_turns: Sequence[str]) -> Iterato
         yield {**facts, "scores": scores, "notes": notes, "error": row["error"]}
 
 
-def spooled_turns(folder: Path) -> int:
-    """How many turns the files of a spool hold."""
-    import polars as pl
-
-    files = sorted(folder.glob(FILES))
-    return int(pl.scan_parquet(files).select(pl.len()).collect().item()) if files else 0
-
-
 def clear_spool(folder: Path) -> None:
     """Remove the turns of an earlier run, which would be taken for those of the next."""
     for old in folder.glob(FILES):

@@ -6,24 +6,23 @@ Only the kinds of objects that are named here can be read back, so a file cannot
 from __future__ import annotations
 
 import dataclasses
-import json
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
-from turnwise.errors import TurnwiseError
-from turnwise.files import write_text
+from turnwise.errors import TurnwiseError, in_brief
+from turnwise.files import atomic, fault_of, sealed, sha256_of, unsealed, write_text
 from turnwise.metrics.base import Metric
+from turnwise.problems import Problem
 
 STATE, ARRAYS = "state.json", "arrays.npz"
 # Raised when what is added up changes its shape.
-FORMAT = 2
+FORMAT = 3
 
 K = TypeVar("K")
 
@@ -194,13 +193,20 @@ class StateReader:
         return [kind(*cells) for cells in zip(*columns.values(), strict=True)]
 
 
-def save_state(folder: Path, about: Mapping[str, Any], state: Any, metrics: Mapping[str, Metric]) -> None:
-    """Write a state into a folder, and plain facts about it; the JSON file comes last and says that all is there."""
+def save_state(
+    folder: Path, about: Mapping[str, Any], state: Any, metrics: Mapping[str, Metric], beside: Iterable[Path] = ()
+) -> None:
+    """Write a state into a folder, and plain facts about it.
+
+    The JSON file comes last. It holds the hashes of all other files, also of those `beside` it, and one of itself.
+    """
     writer = StateWriter(metrics)
     content = {"format": FORMAT, "about": about, "state": writer.write(state)}
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / ARRAYS, **writer.arrays)
-    write_text(folder / STATE, json.dumps(content))
+    with atomic(folder / ARRAYS) as partial, partial.open("wb") as file:
+        np.savez(file, **writer.arrays)
+    hashes = {path.name: sha256_of(path) for path in (folder / ARRAYS, *beside)}
+    write_text(folder / STATE, sealed({**content, "files": hashes}))
 
 
 class Saved:
@@ -209,26 +215,39 @@ class Saved:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            content = json.loads((folder / STATE).read_text(encoding="ascii"))
-            if content.get("format") != FORMAT:
-                raise TurnwiseError(f"{folder}: scored by another version of turnwise. Fix: score this part again.")
-            self.about: dict[str, Any] = content["about"]
-            self._state = content["state"]
+            text = (folder / STATE).read_bytes()
         except OSError as problem:
-            raise TurnwiseError(f"{folder}: no part of a run ({problem.strerror}); make it with `shard`") from None
-        except (ValueError, KeyError, TypeError) as problem:
-            raise self._damaged(problem) from None
+            raise TurnwiseError(Problem.of("part.absent", str(folder), reason=str(problem.strerror))) from None
+        # Earlier versions wrote no seal.
+        if text.startswith(b'{"format": '):
+            raise TurnwiseError(Problem.of("part.version", str(folder)))
+        try:
+            content = unsealed(text)
+        except (ValueError, RecursionError):
+            raise self._damaged(STATE, "damaged or swapped") from None
+        if content["format"] != FORMAT:
+            raise TurnwiseError(Problem.of("part.version", str(folder)))
+        self.about: dict[str, Any] = content["about"]
+        self._state, self._files = content["state"], content["files"]
+
+    def check(self, beside: Iterable[Path] = ()) -> None:
+        """Refuse a folder whose files differ from those that were written, and files `beside` that nobody wrote."""
+        for name, sha256 in self._files.items():
+            if fault := fault_of(self.folder / name, sha256):
+                raise self._damaged(name, fault)
+        if strange := next((path.name for path in beside if path.name not in self._files), None):
+            raise self._damaged(strange, "not of this part")
 
     def load(self, metrics: Mapping[str, Metric]) -> Any:
-        """The state."""
+        """Return the state."""
         try:
             with np.load(self.folder / ARRAYS, allow_pickle=False) as arrays:
                 return StateReader({name: arrays[name] for name in arrays.files}, metrics).read(self._state)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as problem:
-            raise self._damaged(problem) from None
+        except Exception as problem:  # A kind of statistics that a plugin no longer has, or a file changed meanwhile.
+            raise self._damaged(ARRAYS, in_brief(problem)) from None
 
-    def _damaged(self, problem: Exception) -> TurnwiseError:
-        return TurnwiseError(f"{self.folder}: a damaged part of a run ({problem}); score it again")
+    def _damaged(self, file: str, fault: str) -> TurnwiseError:
+        return TurnwiseError(Problem.of("part.damaged", str(self.folder), file=file, fault=fault))
 
 
 @cache
