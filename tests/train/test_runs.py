@@ -287,7 +287,7 @@ def test_a_base_without_a_tokenizer_is_refused(room: Path, tmp_path: Path) -> No
     ]:
         spoil(base / "tokenizer.json")
         with pytest.raises(TurnwiseError, match=words):
-            train.run("mlm", data=[room / "toy.jsonl"], out=tmp_path / "out", base=base, **tiny.SMALL)
+            train.train_model("mlm", data=[room / "toy.jsonl"], out=tmp_path / "out", base=base, **tiny.SMALL)
 
 
 def test_what_dialogues_lack_is_said_before_anything_is_trained(
@@ -303,7 +303,7 @@ def test_what_dialogues_lack_is_said_before_anything_is_trained(
         ("nup+dr-f", "dr-f needs two dialogues"),
     ]:
         with pytest.raises(TurnwiseError, match=f"{words}.*give files that have them"):
-            train.run(objective, data=[plain], out=tmp_path / "out", base=room / "bert", **tiny.SMALL)
+            train.train_model(objective, data=[plain], out=tmp_path / "out", base=room / "bert", **tiny.SMALL)
 
 
 def test_a_pair_without_a_label_is_named_by_its_line(room: Path) -> None:
@@ -318,7 +318,9 @@ def test_pickled_weights_are_refused(room: Path, tmp_path: Path, objective: str,
     torch.save(load_file(tmp_path / base / "model.safetensors"), tmp_path / base / "pytorch_model.bin")
     (tmp_path / base / "model.safetensors").unlink()
     with pytest.raises(TurnwiseError, match="pickled weights are refused") as problem:
-        train.run(objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **tiny.SMALL)
+        train.train_model(
+            objective, data=[room / "toy.jsonl"], out=tmp_path / "out", base=tmp_path / base, **tiny.SMALL
+        )
     assert "\n" not in str(problem.value)
 
 
@@ -330,10 +332,10 @@ def test_contexts_are_cut_to_the_positions_of_the_model(tmp_path: Path) -> None:
     ]
     (tmp_path / "long.jsonl").write_text("\n".join(lines))
     asked: dict[str, Any] = {"data": [tmp_path / "long.jsonl"], "base": base, **tiny.SMALL}
-    card = train.run("mlm", out=tmp_path / "mlm", **asked)
+    card = train.train_model("mlm", out=tmp_path / "mlm", **asked)
     assert card["options"]["context_tokens"] == 100 - 64 - 3
-    train.run("nup", out=tmp_path / "nup", **asked)
+    train.train_model("nup", out=tmp_path / "nup", **asked)
     assert json.loads((tmp_path / "nup" / "heads.json").read_text())["first_tokens"] == 100 - 64 - 3
     for lengths in ({"context_tokens": 50}, {"response_tokens": 97}):
         with pytest.raises(TurnwiseError, match="too few positions"):
-            train.run("nup", out=tmp_path / "no", **asked, **lengths)
+            train.train_model("nup", out=tmp_path / "no", **asked, **lengths)

@@ -95,4 +95,6 @@ def run(room: Path, objective: str, out: str, base: str, **options: Any) -> dict
     """Train on the dialogues of a folder, from a model in it; the card."""
     from turnwise import train
 
-    return train.run(objective, data=[room / "toy.jsonl"], out=room / out, base=room / base, **(SMALL | options))
+    return train.train_model(
+        objective, data=[room / "toy.jsonl"], out=room / out, base=room / base, **(SMALL | options)
+    )

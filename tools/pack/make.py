@@ -35,7 +35,7 @@ from typing import Any
 
 from replies import Replier, replies, write_replies
 
-from turnwise.train import run
+from turnwise.train import train_model
 from turnwise.train.config import Config
 from turnwise.train.dialogues import Dialogue, decontaminate, evaluation_fingerprints, merge_runs, read, split
 from turnwise.train.sampling import Places
@@ -92,7 +92,7 @@ def train_stage(name: str, minutes: float, args: argparse.Namespace) -> dict[str
         files = [file for file in files if not file.name.startswith("dailydialog_valid")]
     if "nli" in stage["objective"]:
         stage["pairs"] = [args.data / "nli" / f"{pairs}.jsonl" for pairs in RECIPE["pairs"]]
-    card = run(
+    card = train_model(
         stage.pop("objective"),
         data=files,
         out=args.out / name,
