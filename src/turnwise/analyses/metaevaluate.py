@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from turnwise.analyses.evaluate import check_qualities, evaluated
 from turnwise.analyses.ratings import Level, Points, RatedTurns, intervals_of, system_means
 from turnwise.analyses.result import Result, Rows
-from turnwise.engine.aggregate import Summary
+from turnwise.engine.aggregate import Summary, basis_of
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import names_apart
@@ -255,8 +255,8 @@ def _row(corpus: str, key: str, quality: str, level: Level, points: Points, inte
 def _not_of_turns(metrics: Mapping[str, Metric]) -> str:
     """What can be said of metrics that only systems have values of; nothing where there are none."""
     found = []
-    for level, judged in (("group", "groups of replies"), ("system", "whole systems")):
-        if keys := [key for key, metric in metrics.items() if metric.level == level]:
+    for basis, judged in (("groups", "groups of replies"), ("whole system", "whole systems")):
+        if keys := [key for key, metric in metrics.items() if basis_of(metric) == basis]:
             found.append(f"{', '.join(keys)}: of {judged}")
     return f"{'; '.join(found)}, not of single turns; use `level=system`" if found else ""
 

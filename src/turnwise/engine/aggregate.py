@@ -12,7 +12,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,10 +95,15 @@ class Pairing(Protocol):
     def keys(self) -> tuple[Key, Key]: ...
 
 
+Basis = Literal["turns", "pooled turns", "groups", "whole system"]
+
+
 @dataclass(slots=True)
 class Aggregate(ABC):
     """What the turns of one system add to its value on one metric. Parts of a run merge into exactly the whole."""
 
+    # What the value is computed from, for words and tables that tell metrics apart.
+    basis: ClassVar[Basis]
     metric: Any
 
     @abstractmethod
@@ -144,6 +149,7 @@ class Aggregate(ABC):
 class TurnMean(Aggregate):
     """The mean of turn scores. A comparison also needs the turns themselves: `kept` holds them if it is a list."""
 
+    basis: ClassVar[Basis] = "turns"
     totals: ClusterTotals = field(default_factory=ClusterTotals)
     kept: list[tuple[TurnFacts, float]] | None = None
 
@@ -256,6 +262,7 @@ def _minus(ours: float, others: float) -> float:
 class PooledStatistics(Aggregate):
     """A value of statistics that are added up over turns, by block of clusters."""
 
+    basis: ClassVar[Basis] = "pooled turns"
     turns: int = 0
     blocks: dict[int, Any] = field(default_factory=dict)
 
@@ -336,6 +343,7 @@ class GroupTotal:
 class GroupMean(Aggregate):
     """The mean over groups of responses, each of which is judged as a whole."""
 
+    basis: ClassVar[Basis] = "groups"
     groups: dict[str, GroupTotal] = field(default_factory=dict)
 
     def add(self, turn: TurnFacts, score: Score) -> None:
@@ -393,6 +401,7 @@ class GroupMean(Aggregate):
 class WholeSystem(Aggregate):
     """A value of all turns together: their evidence, with each turn's place in the run and its cluster."""
 
+    basis: ClassVar[Basis] = "whole system"
     numbers: array[int] = field(default_factory=lambda: array("q"))
     clusters: array[int] = field(default_factory=lambda: array("q"))
     evidence: list[Any] = field(default_factory=list)
@@ -468,6 +477,11 @@ def aggregate_for(metric: Metric, *, comparing: bool = False) -> Aggregate:
     if isinstance(metric, PooledMetric) and metric.pools:
         return PooledStatistics(metric)
     return TurnMean(metric, kept=[] if comparing else None)
+
+
+def basis_of(metric: Metric) -> Basis:
+    """Return what a system's value on this metric is computed from."""
+    return aggregate_for(metric).basis
 
 
 # --- everything above a turn -----------------------------------------------------------------------------

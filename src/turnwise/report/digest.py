@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from turnwise.analyses.ratings import Points, RatedTurns
 from turnwise.dialogue import Example, Row, mean_rating
-from turnwise.engine.aggregate import SystemValue
+from turnwise.engine.aggregate import Basis, SystemValue, basis_of
 from turnwise.engine.score import Judged, cluster_key
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.base import Level, Score
+from turnwise.metrics.base import Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.bootstrap import Interval, correlation_interval
@@ -64,8 +64,7 @@ class Digest:
 
     metrics: tuple[str, ...]
     better: dict[str, bool | None]
-    pooled: dict[str, bool]
-    levels: dict[str, Level]
+    basis: dict[str, Basis]
     about: dict[str, tuple[str, str, str]]
     systems: tuple[str, ...]
     # Turns of every system, those included that were not kept.
@@ -118,7 +117,11 @@ class Digest:
     @property
     def judging_turns(self) -> tuple[str, ...]:
         """The metrics that may have a score for a turn."""
-        return tuple(key for key in self.metrics if self.levels[key] == "turn")
+        return tuple(key for key in self.metrics if self.basis[key] in ("turns", "pooled turns"))
+
+    def based_on(self, basis: Basis) -> list[str]:
+        """Return the metrics whose values of systems are computed from this."""
+        return [key for key in self.metrics if self.basis[key] == basis]
 
     @cached_property
     def system_of(self) -> NDArray[np.intp]:
@@ -251,10 +254,7 @@ def digest(result: Result) -> Digest:
     return Digest(
         metrics=tuple(metric_labels.values()),
         better={metric_labels[key]: metric.higher_is_better for key, metric in result.metrics.items()},
-        pooled={
-            metric_labels[key]: metric.per_turn and not metric.mean_of_turns for key, metric in result.metrics.items()
-        },
-        levels={metric_labels[key]: metric.level for key, metric in result.metrics.items()},
+        basis={metric_labels[key]: basis_of(metric) for key, metric in result.metrics.items()},
         about={
             metric_labels[key]: (metric.summary, metric.cite, result.signatures[key])
             for key, metric in result.metrics.items()
@@ -289,7 +289,9 @@ def _verdicts(
     from turnwise.analyses.compare import compare
 
     of_turns = {
-        key: metric for key, metric in result.metrics.items() if metric.level != "system" or len(systems) <= MOST_WHOLE
+        key: metric
+        for key, metric in result.metrics.items()
+        if basis_of(metric) != "whole system" or len(systems) <= MOST_WHOLE
     }
     if len(systems) < 2 or not of_turns:
         return {}

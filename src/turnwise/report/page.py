@@ -130,9 +130,9 @@ def _interval_facts(found: Digest) -> dict[str, Any]:
     from turnwise.stats.subsets import RESAMPLES as SUBSETS
 
     special = {
-        "pooled": [key for key in found.metrics if found.pooled[key]],
-        "grouped": [key for key in found.metrics if found.levels[key] == "group"],
-        "whole": [key for key in found.metrics if found.levels[key] == "system"],
+        "pooled": found.based_on("pooled turns"),
+        "grouped": found.based_on("groups"),
+        "whole": found.based_on("whole system"),
     }
     means = sum(map(len, special.values())) < len(found.metrics)
     sizes = {"blocks": BLOCKS, "subsets": SUBSETS}

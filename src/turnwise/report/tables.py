@@ -278,7 +278,7 @@ class GroupTable:
 
 def group_table(found: Digest) -> GroupTable | None:
     """What every metric that judges groups says of every group; None where no metric does."""
-    keys = [key for key in found.metrics if found.levels[key] == "group"]
+    keys = found.based_on("groups")
     columns = _columns(found, keys, found.systems)
     replies = _replies(found) if columns else {}
     names = dict.fromkeys(group for group, _ in found.groups) if columns else {}
