@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import blocked
 from turnwise.problems import Problem
 
 LOCK = ".turnwise-lock"
@@ -49,6 +50,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
         raise
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 hash of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: str | Path, text: str | Iterable[str]) -> Path:
@@ -165,7 +172,7 @@ def _hold(file: IO[str]) -> bool:
 
 
 class Save:
-    """Replace files of a claimed folder together.
+    """Replace files of a claimed folder together, as a context manager.
 
     `path(name)` is where to write a new file; `commit` puts all of them in place. Without `commit` nothing changes.
     """
@@ -191,11 +198,16 @@ class Save:
         gone = [name for name in remove if name not in names]
         write_json(self.stage / LIST, {"names": names, "remove": gone})
         _sync(self.stage)
-        _finish(self.folder)
+        with blocked():
+            _finish(self.folder)
 
-    def discard(self) -> None:
-        """Remove what was staged."""
-        shutil.rmtree(self.stage, ignore_errors=True)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        # A listed save is finished by the next run that claims the folder.
+        if not is_unfinished(self.folder):
+            shutil.rmtree(self.stage, ignore_errors=True)
 
 
 def recover(folder: Path) -> None:

@@ -197,7 +197,7 @@ def test_in_and_out_by_address_through_the_command(files: list[str], tmp_path: P
     local = tw.evaluate(files[1], "length,f1").to_dict()
     for turn in (*stored["turns"], *local["turns"]):
         turn.pop("file")
-    assert stored == local
+    assert {name: stored[name] for name in local} == local
     assert len(list((tmp_path / "away" / FOLDER).iterdir())) == 1
     assert not (tmp_path / "away" / "charts" / "scatter.svg").exists()
     with pytest.raises(tw.TurnwiseError, match="whole run"):

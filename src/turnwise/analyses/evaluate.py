@@ -20,6 +20,7 @@ from turnwise.engine.score import Judged, judge_rows
 from turnwise.engine.session import Session, relaxed_gc
 from turnwise.engine.spool import Spool, metrics_of_turns
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import checked, deferred
 from turnwise.io.native import KNOWN
 from turnwise.io.unique import InputIdentity
 from turnwise.metrics.base import Metric
@@ -73,10 +74,11 @@ def score_part(
     shard: Shard | None = None,
     most: int | None = None,
     spool: Path | None = None,
+    ready: Path | None = None,
 ) -> Part:
     """Score all rows or one shard of them, in memory that does not grow where `most` says how many to keep at most.
 
-    Every turn is written to the folder `spool`, where one is given.
+    Every turn is written to the folder `spool`, where one is given, and as soon as it is scored to the file `ready`.
     """
     metrics = as_asked(metrics)
     rows = run.reading.rows(source)
@@ -89,12 +91,14 @@ def score_part(
         chosen = metrics_for(first, metrics, run, session)
         if shard is not None:
             refuse_waiting(chosen, "`shard`")
-        written = None if spool is None else Spool(spool, metrics_of_turns(chosen))
+        written = None if spool is None else Spool(spool, metrics_of_turns(chosen), ready)
         part = Part(chosen, session.labels(chosen), run.reading.strict, most, written, identity=identity)
         part.notes = remarks_on(first, metrics, session)
         numbered = enumerate(chain(first, rows))
         mine = ((number, row) for number, row in numbered if shard is None or shard.has(row, number))
         fill_part(part, mine, run, session, keep_when_interrupted)
+    if written is not None:
+        written.close()
     return part
 
 
@@ -123,10 +127,10 @@ def fill_part(
             # A run of any size must not hold on to fields that nobody asked for.
             yield row if row.more is None or part.most is None else replace(row, more=None)
 
-    stream = run.ticking(judge_rows(noted(), part.metrics, session.answer))
+    stream = checked(run.ticking(judge_rows(noted(), part.metrics, session.answer)))
     numbered = (Judged(item.row, item.scores, numbers.popleft()) for item in stream)
     try:
-        with relaxed_gc():
+        with deferred(), relaxed_gc():
             for item in _settled(numbered, waiting, strict=run.reading.strict) if waiting else numbered:
                 part.add(item)
     except KeyboardInterrupt:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TextIO, TypeVar
 
-from turnwise.analyses.targets import check_targets
+from turnwise.analyses.targets import CHARTS, PARTIAL_TURNS, RESULT, check_targets
 from turnwise.engine.aggregate import Summary, SystemValue
 from turnwise.engine.score import Judged
 from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.errors import TurnwiseError
-from turnwise.files import atomic
+from turnwise.files import Save, claim, sha256
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
 from turnwise.problems import Problem
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+# The last entry of result.json: the hash of all bytes before it.
+SEAL = ', "sha256": "'
 
 
 class Framed:
@@ -145,20 +147,22 @@ class Result:
             "dialogues": _means("dialogue_id", self.summary.dialogues.items()),
             "groups": _means("group", self.summary.group_table()),
             "systems": [{"system": system, "scores": scores} for system, scores in by_system.items()],
+            **({"state": "partial"} if self.interrupted else {}),
         }
 
     def write_json(self, out: TextIO) -> None:
         """Write the same document, a turn at a time: it may be larger than the memory."""
         for _ in self._written(out):
             pass
+        out.write(_entries(self._above_turns()) + "}\n")
 
     def _written(self, out: TextIO) -> Iterator[dict[str, Any]]:
-        """Yield every record after it is written; the document is whole when all are taken."""
+        """Yield every record after it is written; what is above turns follows."""
         out.write(f'{{"signatures": {_json(self.signatures)}, "turns": [')
         for place, record in enumerate(self.records()):
             out.write((", " if place else "") + _json(record))
             yield record
-        out.write("], " + _json(self._above_turns()).removeprefix("{") + "\n")
+        out.write("]")
 
     def write_csv(self, out: TextIO) -> None:
         """The turns as a table of comma-separated values."""
@@ -170,17 +174,31 @@ class Result:
             table.writerow([*(record[name] for name in FACTS), *(record["scores"][key] for key in of_turns), notes])
 
     def save(self, folder: str | Path) -> Path:
-        """Write result.json, turns.parquet, systems.csv and the charts into a folder."""
-        from turnwise.report.charts import write_charts
+        """Write result.json, turns.parquet, systems.csv and the charts into a folder that no other run writes to."""
+        check_targets(folder=Path(folder))
+        with claim(folder) as claimed:
+            self.save_claimed(claimed)
+        return Path(folder)
 
-        target = Path(folder)
-        check_targets(folder=target)
-        # Both files in one reading of the turns.
-        with relaxed_gc(), atomic(target / "result.json") as partial, partial.open("w", encoding="utf-8") as file:
-            write_turns(self._written(file), metrics_of_turns(self.metrics), target / "turns.parquet")
-        self.systems.write_csv(target / "systems.csv")
-        write_charts(self, target / "charts")
-        return target
+    def save_claimed(self, folder: Path) -> None:
+        """Replace all files of a result in a claimed folder together; result.json, with their hashes, comes last."""
+        from turnwise.report.charts import FILES, write_charts
+
+        with Save(folder) as save:
+            result = save.path(RESULT)
+            with result.open("w", encoding="utf-8", newline="\n") as out:
+                # Both files in one reading of the turns.
+                with relaxed_gc():
+                    write_turns(self._written(out), metrics_of_turns(self.metrics), save.path("turns.parquet"))
+                self.systems.write_csv(save.path("systems.csv"))
+                charts = write_charts(self, save.path(f"{CHARTS}/any").parent)
+                made = ["turns.parquet", "systems.csv", *sorted(f"{CHARTS}/{chart.name}" for chart in charts)]
+                hashes = {name: sha256(save.path(name)) for name in made}
+                out.write(_entries({"state": "complete", **self._above_turns(), "files": hashes}))
+            digest = sha256(result)
+            with result.open("a", encoding="utf-8", newline="\n") as out:
+                out.write(f'{SEAL}{digest}"}}\n')
+            save.commit(RESULT, remove=[PARTIAL_TURNS, *(f"{CHARTS}/{file}" for file in FILES)])
 
     def report(self, path: str | Path, *, title: str | None = None) -> Path:
         """Write the self-contained HTML report."""
@@ -208,3 +226,8 @@ def _means(name: str, table: Iterable[tuple[tuple[str, str], dict[str, float | N
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _entries(values: Mapping[str, Any]) -> str:
+    """Return more entries of an object that is being written."""
+    return ", " + _json(values)[1:-1]

@@ -13,6 +13,7 @@ from turnwise.engine.aggregate import Summary
 from turnwise.engine.spool import FILES, Spool, metrics_of_turns, spooled_records
 from turnwise.engine.state import STATE, Saved, save_state
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import checked
 from turnwise.io.unique import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
@@ -104,7 +105,7 @@ def merged(folders: Sequence[Path], *, most: int | None = None) -> Part:
         raise TurnwiseError("nothing to merge; give the folders that `turnwise score --shard I/N --out DIR` wrote")
     check_complete(parts)
     whole = load_part(parts[0], most=most)
-    whole.merge(load_part(saved, most=most) for saved in parts[1:])
+    whole.merge(checked(load_part(saved, most=most) for saved in parts[1:]))
     whole.spool = Spools([saved.folder for saved in parts], metrics_of_turns(whole.metrics))
     return whole
 

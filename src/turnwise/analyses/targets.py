@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -10,9 +11,13 @@ from turnwise.analyses.config import is_config
 from turnwise.errors import TurnwiseError
 from turnwise.io.remote import is_url
 from turnwise.io.source import STDIN, resolve
+from turnwise.problems import Problem
 
-# What `Result.save` writes into its folder.
-SAVED = ("result.json", "turns.parquet", "systems.csv")
+# What `Result.save` writes into its folder, and the rows that are ready while a run is under way.
+RESULT, CHARTS, PARTIAL_TURNS = "result.json", "charts", "turns.partial.jsonl"
+SAVED = (RESULT, "turns.parquet", "systems.csv", PARTIAL_TURNS)
+# With less space than this on the disk no run is started.
+LEAST_SPACE = 1 << 18
 PAGES = (b"<!doctype html", b"<html")
 
 
@@ -39,11 +44,28 @@ def check_targets(
         raise TurnwiseError(f"{report}: is there already and is not a report; choose another place, or remove it")
     if config is not None and not _is_free(config) and not is_config(config):
         raise TurnwiseError(f"{config}: is there already and is not a configuration; choose another, or remove it")
+    if folder is not None:
+        _check_folder(folder)
     for place in ([] if folder is None else [folder]) + written:
         try:
             _try(place, is_folder=place is folder)
         except OSError as problem:
             raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder in which a result could not be put in place, after all the work."""
+    if folder.exists() and not folder.is_dir():
+        raise TurnwiseError(Problem.of("folder.unwritable", str(folder), reason="a file of this name exists"))
+    for name in SAVED:
+        if (folder / name).is_dir() and not (folder / name).is_symlink():
+            reason = "a folder has the name of an output file"
+            raise TurnwiseError(Problem.of("folder.unwritable", str(folder / name), reason=reason))
+    if (folder / CHARTS).exists() and not (folder / CHARTS).is_dir():
+        reason = "a file has the name of an output folder"
+        raise TurnwiseError(Problem.of("folder.unwritable", str(folder / CHARTS), reason=reason))
+    if folder.exists() and shutil.disk_usage(folder).free < LEAST_SPACE:
+        raise TurnwiseError(Problem.of("folder.unwritable", str(folder), reason="no space left on the disk"))
 
 
 def _refuse_inputs(outputs: Iterable[Path], inputs: Sequence[Path]) -> None:

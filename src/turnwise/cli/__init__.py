@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
 from contextlib import suppress
 from typing import Any
 
+from turnwise import interrupts
 from turnwise.cli.streams import end_quietly, for_people
 from turnwise.errors import TurnwiseError, TurnwiseWarning
 
@@ -17,6 +19,7 @@ SHOW_WARNING = warnings.showwarning
 
 def main() -> None:
     """Entry point of the `turnwise` command; exit statuses are part of the interface."""
+    interrupts.install()
     for_people()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     status = _status()
@@ -42,8 +45,8 @@ def _status() -> int:
         return 2
     except KeyboardInterrupt as problem:
         # A session notes what it has kept.
-        _tell("; ".join(["interrupted", *getattr(problem, "__notes__", ())]))
-        return 130
+        _tell("; ".join(["interrupted", *getattr(problem, "__notes__", ()), again()]))
+        return interrupts.status()
     except OSError as problem:
         return _unwritten(problem)
     except Exception:
@@ -52,6 +55,11 @@ def _status() -> int:
 
         _tell(f"this is a fault of turnwise; please report it:\n{traceback.format_exc().rstrip()}")
         return 2
+
+
+def again() -> str:
+    """Return how to repeat the command of this process."""
+    return f"to resume: {shlex.join(['turnwise', *sys.argv[1:]])}"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:

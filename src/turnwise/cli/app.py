@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from turnwise import interrupts
 from turnwise.cli import analyses, models, scoring
 from turnwise.cli.options import EndedEarlyError, Format, Printed
 from turnwise.errors import TurnwiseError
@@ -23,7 +24,7 @@ app = typer.Typer(
 )
 
 
-# The status of a command that was interrupted, which is part of the interface.
+# The status that newer versions of typer give an interrupt that no command has caught.
 INTERRUPTED = 130
 
 
@@ -31,12 +32,11 @@ def run() -> int:
     """Run the command that was typed; a misuse is said in one line, like every other problem."""
     try:
         status = int(app(standalone_mode=False) or 0)
-        # Newer versions of typer make a status of an interrupt that no command has caught.
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         return status
     except EndedEarlyError:
-        return INTERRUPTED
+        return interrupts.status()
     except typer.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as end:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnwise.cli import again
 from turnwise.cli.options import EndedEarlyError, Files, Format, Metrics, Out, Printed, Report, with_run_options
 from turnwise.errors import TurnwiseError
+from turnwise.files import claim
+from turnwise.interrupts import deferred
 from turnwise.options import RunOptions
 from turnwise.wording import counted
 
@@ -65,7 +70,7 @@ def score(
     from turnwise.analyses.evaluate import score_part
     from turnwise.analyses.part import Shard, check_usable
     from turnwise.analyses.shards import PART, save_part
-    from turnwise.analyses.targets import check_targets
+    from turnwise.analyses.targets import PARTIAL_TURNS, check_targets
     from turnwise.cli import show
     from turnwise.options import Run, name_of
 
@@ -73,11 +78,20 @@ def score(
     if mine is not None and out is None:
         raise TurnwiseError("--shard: a part of a run is kept in a folder; add --out DIR")
     check_targets([*files, options.get("config")], folder=out, report=report)
-    with _folder_of_turns(out, PART if mine else None, wanted=out is not None or format is not Format.table) as folder:
+    run = Run.of(**options)
+    kept, wanted = PART if mine else None, out is not None or format is not Format.table
+    with deferred(), _claimed(out), _folder_of_turns(out, kept, wanted=wanted) as folder:
         with show.progress("scoring", options):
-            run = Run.of(**options)
-            most = max(FEWEST_KEPT, MOST_KEPT // (mine.count if mine else 1))
-            part = score_part(files, metrics, run, keep_when_interrupted=True, shard=mine, most=most, spool=folder)
+            part = score_part(
+                files,
+                metrics,
+                replace(run, progress=options.get("progress")),
+                keep_when_interrupted=True,
+                shard=mine,
+                most=max(FEWEST_KEPT, MOST_KEPT // (mine.count if mine else 1)),
+                spool=folder,
+                ready=None if out is None else out / PARTIAL_TURNS,
+            )
         if mine is None:
             check_usable(name_of(files), part)
         elif folder is not None:
@@ -100,7 +114,7 @@ def _score_on_cluster(
 
     away = is_url(out)
     check_targets([*files, options.get("config")], folder=None if away else out, report=report)
-    with TemporaryDirectory() as name:
+    with deferred(), _claimed(None if away else out), TemporaryDirectory() as name:
         work = Path(name)
         with show.progress("scoring partitions", options):
             part = score_on_cluster(files, metrics, out, work=work / "parts", most=MOST_KEPT, **options)
@@ -128,10 +142,11 @@ def merge(
     from turnwise.cli import show
 
     check_targets(folder=out, report=report)
-    with show.working("merging"):
-        part = merged([part_folder(folder) for folder in folders], most=MOST_KEPT)
-        check_usable(", ".join(map(str, folders)), part)
-    _deliver(part, out, report, format, seed)
+    with deferred(), _claimed(out):
+        with show.working("merging"):
+            part = merged([part_folder(folder) for folder in folders], most=MOST_KEPT)
+            check_usable(", ".join(map(str, folders)), part)
+        _deliver(part, out, report, format, seed)
 
 
 def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, seed: int) -> None:
@@ -141,13 +156,13 @@ def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, 
     show.remarks(result)
     if out is not None:
         with show.working("saving the results"):
-            result.save(out)
+            result.save_claimed(out)
         show.note(f"results are in {out}/")
     if report is not None:
         write_report(result, report)
     show.scores(result, format)
     if result.interrupted:
-        show.note(f"interrupted after {counted(result.rows, 'row')}; everything above is of those")
+        show.note(f"interrupted after {counted(result.rows, 'row')}; this result is of those alone; {again()}")
         raise EndedEarlyError
 
 
@@ -158,6 +173,22 @@ def write_report(result: Result, report: Path) -> None:
     with show.working("making the report"):
         result.report(report)
     show.note(f"report: {report}")
+
+
+@contextmanager
+def _claimed(out: Path | None) -> Iterator[None]:
+    """Keep other runs out of the output folder, if there is one; a run that fails leaves it as it was."""
+    from turnwise.analyses.targets import PARTIAL_TURNS
+
+    if out is None:
+        yield
+        return
+    with claim(out):
+        try:
+            yield
+        except Exception:
+            (out / PARTIAL_TURNS).unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -173,7 +204,8 @@ def _folder_of_turns(out: Path | None, kept: str | None, *, wanted: bool) -> Ite
         clear_spool(folder)
         yield folder
     elif wanted:
-        with TemporaryDirectory(prefix=".turns-", dir=out) as folder_name:
+        # A name that the next run clears if this one is killed.
+        with TemporaryDirectory(prefix=f".turns.{os.getpid()}-", suffix=".partial", dir=out) as folder_name:
             yield Path(folder_name)
     else:
         yield None

@@ -12,6 +12,7 @@ from typing import Any
 
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import check
 from turnwise.models.kinds import Model, ModelSource, TokenRow, kind_of
 from turnwise.models.requests import Answer, Request
 
@@ -130,6 +131,7 @@ def _run_model(
                 if not missing[number]:
                     done.append(number)
         finish(done)
+        check()
 
 
 def batches(rows: Sequence[TokenRow], budget: int) -> Iterator[list[int]]:

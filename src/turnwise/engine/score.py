@@ -10,6 +10,7 @@ from itertools import islice
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import at_once
 from turnwise.metrics.base import Metric, Score
 from turnwise.models.requests import Answer, Request
 from turnwise.models.text import MissingLayer
@@ -36,12 +37,18 @@ class Judged:
 def judge_rows(rows: Iterable[Row], metrics: Mapping[str, Metric], ask: Ask) -> Iterator[Judged]:
     """Judge every readable row by every metric. `ask` puts all requests of a window to the models at once."""
     stream = iter(rows)
-    while window := list(islice(stream, WINDOW)):
+    while window := _window(stream):
         examples = [row.example for row in window]
         scores = judge_examples([example for example in examples if example], metrics, ask)
         judged = iter(scores)
         for row in window:
             yield Judged(row, next(judged) if row.example else {})
+
+
+def _window(stream: Iterator[Row]) -> list[Row]:
+    """Return the next rows; an interrupt need not wait for a pipe, since no row of these is counted yet."""
+    with at_once():
+        return list(islice(stream, WINDOW))
 
 
 def judge_examples(examples: Sequence[Example], metrics: Mapping[str, Metric], ask: Ask) -> list[dict[str, Score]]:

@@ -80,14 +80,22 @@ def write_turns(records: Iterable[Mapping[str, Any]], of_turns: Sequence[str], f
 
 
 class Spool:
-    """Turns on disk, written as they come. A file appears whole or not at all."""
+    """Turns on disk, written as they come. A file appears whole or not at all.
 
-    def __init__(self, folder: Path, of_turns: Sequence[str]) -> None:
+    `ready` is a file that gets every turn at once, a line each, for those who look while the run goes on.
+    """
+
+    def __init__(self, folder: Path, of_turns: Sequence[str], ready: Path | None = None) -> None:
         self.folder, self.of_turns = folder, list(of_turns)
         # In the order of the columns: a dict for every turn takes four times as much room.
         self._waiting: list[list[Any]] = []
         self._files = self._written = 0
         folder.mkdir(parents=True, exist_ok=True)
+        self._ready = None
+        if ready is not None:
+            # An earlier run's file is not written to, nor what a link leads to. A line is written when it is complete.
+            ready.unlink(missing_ok=True)
+            self._ready = ready.open("x", encoding="utf-8", newline="\n", buffering=1)
 
     @property
     def turns(self) -> int:
@@ -100,6 +108,8 @@ class Spool:
         notes: Mapping[str, str] = record["notes"]
         kept = json.dumps(notes, ensure_ascii=False) if notes else None
         facts = [record[name] for name in FACTS]
+        if self._ready is not None:
+            self._ready.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
         self._waiting.append([judged.number, *facts, *record["scores"].values(), kept])
         if len(self._waiting) >= TURNS_A_FILE:
             self.flush()
@@ -112,6 +122,12 @@ class Spool:
         with atomic(file) as partial:
             _frame(self._waiting, self.of_turns, ("number", *FACTS)).write_parquet(partial)
         self._waiting, self._files, self._written = [], self._files + 1, self.turns
+
+    def close(self) -> None:
+        """Write what is left; nothing is added after it."""
+        self.flush()
+        if self._ready is not None:
+            self._ready.close()
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every turn as a record of the JSON document."""
