@@ -50,7 +50,7 @@ def test_the_runtime_reads_what_was_stored(tmp_path: Path, blocks: bool) -> None
     graph = Graph(8, blocks=blocks)
     x = graph.input("x", "float32", ["n", 96])
     graph.output("y", graph.linear(x, weight), ["n", 24])
-    graph.save(tmp_path / "w.onnx", {})
+    graph.save(tmp_path / "w.onnx")
     session = open_session((tmp_path / "w.onnx").read_bytes(), "w.onnx")
     found = session.run(["y"], {"x": np.eye(96, dtype=np.float32)})[0].T
     expected = stored(weight) if blocks else restore(*quantise(weight, 8))

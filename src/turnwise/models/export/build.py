@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic
-from turnwise.models.export.networks import LONGEST, Bert, WordTable, export_llama, trunk_weights
+from turnwise.models.export.networks import LONGEST, Bert, Llama, WordTable, trunk_weights
 from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.export.weights import (
     OWN,
@@ -71,11 +71,6 @@ class PackBuilder:
         self.roles: dict[str, dict[str, Any]] = {}
         self._words: WordTable | None = None
 
-    def _fineness_of(self, roles: Sequence[str]) -> float | None:
-        if self._fineness is None:
-            return None
-        return max(self._fineness.get(role, DEFAULT_FINENESS) for role in roles)
-
     def add(self, folder: Path, wanted: Sequence[str] | None = None) -> None:
         """Add those of a checkpoint's roles that are wanted, or that no checkpoint before it has filled."""
         offered = roles_in(folder)
@@ -91,35 +86,39 @@ class PackBuilder:
         if head_roles(folder):
             self.roles |= copy_heads(folder, roles, self.out)
             return
-        config, weights = read_json(folder / "config.json"), _weights(folder / "model.safetensors")
-        file = "+".join(roles) + ".onnx"
+        fineness = None if self._fineness is None else max(self._fineness.get(r, DEFAULT_FINENESS) for r in roles)
         card = read_json(folder / "card.json") if (folder / "card.json").is_file() else {}
-        entry: dict[str, Any] = {
-            "file": file,
-            "tokenizer": self._tokenizer(folder),
-            "max_length": int(config.get("max_position_embeddings", 512)),
-            "card": card,
-        }
-        fineness = self._fineness_of(roles)
+        config, weights = _read_checkpoint(folder)
+        entry = self._entry(folder, "+".join(roles), config) | {"card": card}
         if roles == ["causal-lm"]:
-            export_llama(weights, config, self.out / file, fineness, {"roles": file})
+            graph = Llama(weights, config, fineness).graph
             longest = min(LONGEST, entry["max_length"])
             begin = config.get("bos_token_id")
             self.roles["causal-lm"] = entry | {"kind": "causal-lm", "max_length": longest, "begin": begin}
-            return
-        table = self._word_table(weights) if fineness is not None else None
-        if table is not None:
-            entry |= {"words": table.file, "words_shape": list(table.numbers.shape)}
-        graph = Bert(weights, config, fineness, table)
-        if roles == ["encoder"]:
-            graph.add_layers()
-            self.roles["encoder"] = entry | {"kind": "encoder", "pooling": "mean"}
-        elif roles == ["masked-lm"]:
-            graph.add_masked_lm()
-            self.roles["masked-lm"] = entry | {"kind": "masked-lm"}
         else:
-            self._add_heads(graph, folder, roles, entry)
-        graph.save(self.out / file, {"roles": file})
+            bert, words = self._bert(weights, config, fineness)
+            graph, entry = bert.graph, entry | words
+            if roles == ["encoder"]:
+                bert.add_layers()
+                self.roles["encoder"] = entry | {"kind": "encoder", "pooling": "mean"}
+            elif roles == ["masked-lm"]:
+                bert.add_masked_lm()
+                self.roles["masked-lm"] = entry | {"kind": "masked-lm"}
+            else:
+                self._add_heads(bert, folder, roles, entry)
+        graph.save(self.out / entry["file"])
+
+    def _entry(self, folder: Path, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        longest = int(config.get("max_position_embeddings", 512))
+        return {"file": f"{name}.onnx", "tokenizer": self._tokenizer(folder), "max_length": longest}
+
+    def _bert(
+        self, weights: Mapping[str, Any], config: Mapping[str, Any], fineness: float | None
+    ) -> tuple[Bert, dict[str, Any]]:
+        """Return a graph of a trunk, and the part of a role's entry that names its shared word table."""
+        table = self._word_table(weights) if fineness is not None else None
+        words = {"words": table.file, "words_shape": list(table.numbers.shape)} if table is not None else {}
+        return Bert(weights, config, fineness, table), words
 
     def _add_heads(self, graph: Bert, folder: Path, roles: Sequence[str], entry: Mapping[str, Any]) -> None:
         layout, heads = read_json(folder / "heads.json"), _weights(folder / "heads.safetensors")
@@ -152,16 +151,13 @@ class PackBuilder:
         self.roles[role] = encoder | pack_head(folder, role, self.out, fineness)
 
     def _trunk(self, folder: Path, role: str, fineness: float | None) -> dict[str, Any]:
-        """Write the layers of a trunk that serves one head alone."""
-        config, weights = read_json(folder / "config.json"), _weights(folder / "model.safetensors")
-        file = f"{role}.onnx"
-        table = self._word_table(weights) if fineness is not None else None
-        graph = Bert(weights, config, fineness, table)
-        graph.add_layers()
-        graph.save(self.out / file, {"roles": file})
-        longest = int(config.get("max_position_embeddings", 512))
-        entry: dict[str, Any] = {"file": file, "tokenizer": self._tokenizer(folder), "max_length": longest}
-        return entry | ({"words": table.file, "words_shape": list(table.numbers.shape)} if table else {})
+        """Write the layers of a trunk that only one head uses, and return its part of the role's entry."""
+        config, weights = _read_checkpoint(folder)
+        entry = self._entry(folder, role, config)
+        bert, words = self._bert(weights, config, fineness)
+        bert.add_layers()
+        bert.graph.save(self.out / entry["file"])
+        return entry | words
 
     def _word_table(self, weights: Mapping[str, Any]) -> WordTable | None:
         """The shared table, if this trunk's words are those of the first one; its own table stays inside otherwise."""
@@ -301,6 +297,10 @@ def build_pack(
             builder.add_tables(listed, texts_card or {})
         builder.finish(name, version, licence, languages)
     return Pack(out)
+
+
+def _read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    return read_json(folder / "config.json"), _weights(folder / "model.safetensors")
 
 
 def _weights(path: Path) -> dict[str, Any]:

@@ -15,23 +15,29 @@ from turnwise.models.export.storage import LARGEST, OUTERMOST, Floats, on_grid, 
 
 FUSED = "com.microsoft"
 OPSET, IR_VERSION = 21, 10
-TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
+TYPES = {
+    "int64": TensorProto.INT64,
+    "int32": TensorProto.INT32,
+    "uint8": TensorProto.UINT8,
+    "float32": TensorProto.FLOAT,
+}
 
 
 class Graph:
-    """Nodes and constants, in the order in which they are added. Values are known by their names."""
+    """Nodes and constants, in the order in which they are added. Values are referred to by their names."""
 
-    def __init__(self, fineness: float | None, *, blocks: bool = False) -> None:
-        self.fineness, self.blocks = fineness, blocks
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
+    def __init__(self, fineness: float | None, *, blocks: bool = False, prefix: str = "") -> None:
+        self.fineness, self.blocks, self._prefix = fineness, blocks, prefix
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._count = 0
 
-    def _name(self, kind: str) -> str:
+    def name(self, kind: str) -> str:
+        """Return a new name."""
         self._count += 1
-        return f"{kind}_{self._count}"
+        return f"{self._prefix}{kind}_{self._count}"
 
     def input(self, name: str, kind: str, shape: Sequence[str | int]) -> str:
         """Declare an input."""
@@ -40,13 +46,13 @@ class Graph:
 
     def output(self, name: str, value: str, shape: Sequence[str | int]) -> None:
         """Declare a value as an output of this name."""
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def constant(self, value: npt.ArrayLike) -> str:
         """A constant, stored in the file as it is."""
-        name = self._name("constant")
-        self._constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
+        name = self.name("constant")
+        self.constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
     def shared(self, name: str, value: npt.NDArray[Any], file: str, offset: int) -> str:
@@ -55,21 +61,24 @@ class Graph:
         tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
         for key, part in (("location", file), ("offset", offset), ("length", value.nbytes)):
             tensor.external_data.add(key=key, value=str(part))
-        self._constants.append(tensor)
+        self.constants.append(tensor)
         return name
 
     def ints(self, *values: int) -> str:
         """A constant list of whole numbers, such as axes and shapes are."""
         return self.constant(np.array(values, dtype=np.int64))
 
-    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add an operator with one output."""
-        return self.ops(kind, 1, *inputs, domain=domain, **attributes)[0]
+    def op(self, kind: str, *inputs: str, name: str | None = None, domain: str = "", **attributes: Any) -> str:
+        """Add an operator with one output, of this name if one is given."""
+        output = name or self.name(kind)
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
+        return output
 
-    def ops(self, kind: str, outputs: int, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
-        """Add an operator with several outputs."""
-        names = [self._name(kind) for _ in range(outputs)]
-        self._nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
+    def split(self, value: str, *sizes: int) -> list[str]:
+        """Cut the last axis into parts of these sizes."""
+        of = self.ints(*sizes)
+        names = [self.name("Split") for _ in sizes]
+        self.nodes.append(helper.make_node("Split", [value, of], names, domain="", axis=-1))
         return names
 
     def fused(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -78,8 +87,7 @@ class Graph:
 
     def cast(self, value: str, kind: str) -> str:
         """Convert to another type of number."""
-        to = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}[kind]
-        return self.op("Cast", value, to=to)
+        return self.op("Cast", value, to=TYPES[kind])
 
     def weight(self, weight: Floats) -> str:
         """The transpose of a weight matrix (out, in), ready to multiply with; folded to floats at load."""
@@ -101,11 +109,11 @@ class Graph:
 
     def _nibbles(self, codes: npt.NDArray[np.uint8]) -> str:
         """A constant of numbers from 0 to 15, two to a byte, the first in the low bits."""
-        name, flat = self._name("constant"), codes.reshape(-1)
+        name, flat = self.name("constant"), codes.reshape(-1)
         flat = np.append(flat, np.zeros(len(flat) % 2, dtype=np.uint8))
         tensor = TensorProto(name=name, data_type=TensorProto.UINT4, dims=codes.shape)
         tensor.raw_data = (flat[0::2] | (flat[1::2] << 4)).tobytes()
-        self._constants.append(tensor)
+        self.constants.append(tensor)
         return name
 
     def table(self, table: Floats) -> str:
@@ -143,10 +151,15 @@ class Graph:
         log_prob = self.op("Sub", self.op("Sub", column, top), self.op("Log", total))
         return self.op("Squeeze", log_prob, self.ints(1))
 
-    def save(self, path: Path, notes: Mapping[str, str]) -> None:
-        """Write the model; two builds from the same weights are equal byte for byte."""
-        graph = helper.make_graph(self._nodes, "turnwise", self._inputs, self._outputs, self._constants)
+    def save(self, path: Path) -> None:
+        """Write the model, with a note of the file that it was built as."""
+        path.write_bytes(self.serialised({"roles": path.name}))
+
+    def serialised(self, notes: Mapping[str, str] | None = None) -> bytes:
+        """Return the model's bytes; two builds from the same weights are equal byte for byte."""
+        graph = helper.make_graph(self.nodes, "turnwise", self._inputs, self._outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="turnwise")
-        helper.set_model_props(model, dict(notes))
-        path.write_bytes(model.SerializeToString(deterministic=True))
+        helper.set_model_props(model, dict(notes or {}))
+        serialised: bytes = model.SerializeToString(deterministic=True)
+        return serialised

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,10 +174,6 @@ class Bert:
         absent = g.op("Mul", g.op("Sub", mask, g.constant(np.float32(1))), g.constant(np.float32(1e4)))
         return g.op("ReduceMax", g.op("Add", states, absent), g.ints(1), keepdims=0)
 
-    def save(self, path: Path, notes: Mapping[str, str]) -> None:
-        """Write the file."""
-        self.graph.save(path, notes)
-
 
 HEAD_PARTS = ("dense.weight", "dense.bias", "out.weight", "out.bias")
 
@@ -186,25 +181,14 @@ HEAD_PARTS = ("dense.weight", "dense.bias", "out.weight", "out.bias")
 LONGEST = 1024
 
 
-def export_llama(
-    weights: Mapping[str, Any],
-    config: Mapping[str, Any],
-    path: Path,
-    fineness: float | None,
-    notes: Mapping[str, str],
-    *,
-    blocks: bool = True,
-) -> None:
-    """Write the model to one file; unless in full precision, its layers go onto a grid of blocks if asked."""
-    plain = {name: np.asarray(value, dtype=np.float32) for name, value in weights.items()}
-    _Llama(plain, config, Graph(fineness, blocks=blocks)).graph.save(path, notes)
+class Llama:
+    """A graph of a causal language model; unless in full precision, its layers lie on a grid of blocks."""
 
-
-class _Llama:
-    def __init__(self, weights: Mapping[str, Floats], config: Mapping[str, Any], graph: Graph) -> None:
+    def __init__(self, weights: Weights, config: Mapping[str, Any], fineness: float | None) -> None:
         if config.get("model_type") != "llama" or config.get("hidden_act", "silu") != "silu":
             raise TurnwiseError("only Llama-style models with the SiLU activation can be exported")
-        self.graph, self._w = graph, weights
+        self.graph = Graph(fineness, blocks=True)
+        self._w = {name: np.asarray(value, dtype=np.float32) for name, value in weights.items()}
         self._heads = int(config["num_attention_heads"])
         self._shared = int(config.get("num_key_value_heads", self._heads))
         self._hidden = int(config["hidden_size"])
@@ -270,7 +254,7 @@ class _Llama:
 
     def _turned(self, x: str) -> str:
         g, half = self.graph, self._width // 2
-        left, right = g.ops("Split", 2, x, g.ints(half, half), axis=-1)
+        left, right = g.split(x, half, half)
         swapped = g.op("Concat", g.op("Neg", right), left, axis=-1)
         return g.op("Add", g.op("Mul", x, self._cos), g.op("Mul", swapped, self._sin))
 
@@ -290,7 +274,7 @@ class _Llama:
         g, width, group = self.graph, self._width, self._heads // self._shared
         parts = [self._w[f"{name}{part}_proj.weight"] for part in ("q", "k", "v")]
         sizes = [self._heads * width, self._shared * width, self._shared * width]
-        q, k, v = g.ops("Split", 3, g.linear(x, np.concatenate(parts)), g.ints(*sizes), axis=-1)
+        q, k, v = g.split(g.linear(x, np.concatenate(parts)), *sizes)
         q, k = self._turned(self._by_head(q, self._heads)), self._turned(self._by_head(k, self._shared))
         v = self._by_head(v, self._shared)
         new = g.op("Concat", *(g.op("Unsqueeze", part, g.ints(0, 1)) for part in (k, v)), axis=1)

@@ -20,7 +20,6 @@ from turnwise.models.export.storage import LARGEST, quantise
 if TYPE_CHECKING:
     import onnx
 
-FUSED = "com.microsoft"
 # A product with fewer outputs takes no longer than rounding what goes into it, and is a head that decides everything.
 FEWEST_OUTPUTS = 16
 # GELU gives nothing below this, so that most steps can lie above zero, and this many below.
@@ -49,12 +48,13 @@ class _Rewriter:
     """Goes through the nodes in order and writes large products anew."""
 
     def __init__(self, graph: onnx.GraphProto, tables: Mapping[str, Array], *, signed: bool) -> None:
+        from turnwise.models.export.graph import Graph
+
         self._graph, self._tables, self._signed = graph, tables, signed
+        self._new = Graph(None, prefix="int8_")
         self._stored = {one.name: one for one in graph.initializer}
         self._made = {name: node for node in graph.node for name in node.output}
-        self._nodes: list[onnx.NodeProto] = []
         self._rounded: dict[str, tuple[str, str, int]] = {}
-        self._count = 0
 
     def rewrite(self) -> None:
         """Replace attention's products and all other large ones; everything else stays as it is."""
@@ -65,9 +65,10 @@ class _Rewriter:
             elif matrix is not None:
                 self._product(node.input[0], *matrix, node.output[0])
             else:
-                self._nodes.append(node)
+                self._new.nodes.append(node)
         del self._graph.node[:]
-        self._graph.node.extend(self._nodes)
+        self._graph.node.extend(self._new.nodes)
+        self._graph.initializer.extend(self._new.constants)
 
     def _matrix(self, name: str) -> Matrix | None:
         """Whole numbers (in, out) and a scale for each output, where a value is a large matrix."""
@@ -103,14 +104,11 @@ class _Rewriter:
     def _product(self, x: str, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32], output: str) -> None:
         """x times a matrix."""
         rounded, steps, zero = self._round(x)
-        inputs = [rounded, "", self._store(np.float32(1)), self._store(scales), self._store(np.uint8(zero))]
-        if self._signed:
-            inputs[1] = self._store(numbers)
-        else:
-            inputs[1] = self._store((numbers.astype(np.int16) + 128).astype(np.uint8))
-            inputs.append(self._store(np.uint8(128)))
-        product = self._add("MatMulIntegerToFloat", inputs, domain=FUSED)
-        self._add("Mul", [product, steps], output)
+        g = self._new
+        stored = numbers if self._signed else (numbers.astype(np.int16) + 128).astype(np.uint8)
+        inputs = map(g.constant, (stored, np.float32(1), scales, np.uint8(zero)))
+        shift = [] if self._signed else [g.constant(np.uint8(128))]
+        g.op("Mul", g.fused("MatMulIntegerToFloat", rounded, *inputs, *shift), steps, name=output)
 
     def _round(self, x: str) -> tuple[str, str, int]:
         """The rows of x as whole numbers, the step that each was divided by, and the whole number that stands for 0."""
@@ -122,56 +120,35 @@ class _Rewriter:
             self._made[x].op_type = "FastGelu"
         zero, least = (GELU_ZERO, -LEAST_GELU / GELU_ZERO) if gelu else (128, 1e-12)
         above = 255 - zero
-        last = self._store(np.array([-1], dtype=np.int64))
-        largest = self._add("ReduceMax", [x if gelu else self._add("Abs", [x]), last], keepdims=1)
-        steps = self._add(
-            "Max", [self._add("Mul", [largest, self._store(np.float32(1 / above))]), self._store(np.float32(least))]
-        )
+        g, last = self._new, self._new.ints(-1)
+        largest = g.op("ReduceMax", x if gelu else g.op("Abs", x), last, keepdims=1)
+        scaled = g.op("Mul", largest, g.constant(np.float32(1 / above)))
+        steps = g.op("Max", scaled, g.constant(np.float32(least)))
         # One row after the other, each with a step of its own, which the operator takes along its first axis.
-        flat = self._add("Flatten", [x], axis=-1)
-        shape, whole = self._add("Shape", [x]), self._add("Reshape", [steps, last])
-        zeros = self._add("Expand", [self._store(np.array([zero], dtype=np.uint8)), self._add("Shape", [whole])])
-        numbers = self._add("QuantizeLinear", [flat, whole, zeros], axis=0)
-        self._rounded[x] = self._add("Reshape", [numbers, shape]), steps, zero
+        flat, shape, whole = g.op("Flatten", x, axis=-1), g.op("Shape", x), g.op("Reshape", steps, last)
+        zeros = g.op("Expand", g.constant(np.array([zero], dtype=np.uint8)), g.op("Shape", whole))
+        numbers = g.op("QuantizeLinear", flat, whole, zeros, axis=0)
+        self._rounded[x] = g.op("Reshape", numbers, shape), steps, zero
         return self._rounded[x]
 
     def _attention(self, node: Any, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32]) -> None:
         """Three products, of which attention is made as before."""
         width, bias = numbers.shape[1] // 3, self._constant(node.input[2])
-        parts = []
+        g, parts = self._new, list[str]()
         for part in range(3):
             columns = slice(part * width, (part + 1) * width)
-            parts.append(self._name())
+            parts.append(g.name("part"))
             self._product(node.input[0], np.ascontiguousarray(numbers[:, columns]), scales[columns], parts[-1])
             # What is added to every key adds as much to all that a token is compared with, so softmax does not see it.
             if part != KEYS:
-                parts[-1] = self._add("Add", [parts[-1], self._store(bias[columns])])
+                parts[-1] = g.op("Add", parts[-1], g.constant(bias[columns]))
         heads = next(one.i for one in node.attribute if one.name == "num_heads")
-        inputs = [*parts, "", node.input[3]]
-        self._add("MultiHeadAttention", inputs, node.output[0], domain=FUSED, num_heads=heads)
-
-    def _add(self, kind: str, inputs: list[str], output: str | None = None, domain: str = "", **attributes: Any) -> str:
-        from onnx import helper
-
-        output = output or self._name()
-        self._nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
-        return output
-
-    def _store(self, value: npt.ArrayLike) -> str:
-        from onnx import numpy_helper
-
-        name = self._name()
-        self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
+        g.fused("MultiHeadAttention", *parts, "", node.input[3], name=node.output[0], num_heads=heads)
 
     def _constant(self, name: str) -> Array:
         from onnx import numpy_helper
 
         return self._tables[name] if name in self._tables else np.asarray(numpy_helper.to_array(self._stored[name]))
-
-    def _name(self) -> str:
-        self._count += 1
-        return f"int8_{self._count}"
 
 
 def _saturates() -> bool:
@@ -180,18 +157,14 @@ def _saturates() -> bool:
     Some older ones do; unsigned weights are exact there, and slower.
     """
     import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
+
+    from turnwise.models.export.graph import Graph
 
     depth = 64
-    weights = numpy_helper.from_array(np.full((depth, 16), LARGEST, dtype=np.int8), "weights")
-    graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["x", "weights"], ["y"])],
-        "trial",
-        [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, depth])],
-        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, 16])],
-        [weights],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    graph = Graph(None)
+    weights = graph.constant(np.full((depth, 16), LARGEST, dtype=np.int8))
+    product = graph.op("MatMulInteger", graph.input("x", "uint8", [1, depth]), weights)
+    graph.output("y", graph.cast(product, "float32"), [1, 16])
+    session = onnxruntime.InferenceSession(graph.serialised(), providers=["CPUExecutionProvider"])
     found = session.run(None, {"x": np.full((1, depth), 255, dtype=np.uint8)})[0]
     return bool((found != 255 * LARGEST * depth).any())
