@@ -47,7 +47,7 @@ class Decoding:
             raise ValueError(f"temperature={self.temperature:g}: write a number above 0")
 
     def chances(self, logits: Floats | Doubles) -> Doubles:
-        """The probability with which each token is drawn.
+        """Return the probability with which each token is drawn.
 
         >>> Decoding("nucleus", p=0.7).chances(np.log([0.5, 0.3, 0.2])).round(3).tolist()
         [0.625, 0.375, 0.0]
@@ -77,12 +77,12 @@ class Written:
 
     @property
     def mean(self) -> float:
-        """The log-probability of its average token."""
+        """Return the log-probability of its average token."""
         return self.log_prob / self.tokens
 
 
 def log_softmax(logits: Doubles) -> Doubles:
-    """Log-probabilities, in double precision.
+    """Return log-probabilities, in double precision.
 
     >>> np.exp(log_softmax(np.zeros(4))).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -100,14 +100,14 @@ class Writer:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Tokens that end a turn: new lines, and everything that is no text."""
+        """Return tokens that end a turn: new lines, and everything that is no text."""
         names = self._model.tokens.tokenizer.get_vocab()
         ends = {index for name, index in names.items() if any(mark in name for mark in NEWLINES)}
         return np.array(sorted(ends | self._model.tokens.special), dtype=np.int64)
 
     @property
     def room(self) -> int | None:
-        """How many tokens may be written at most, with no more to read than where a text begins; None if any number."""
+        """Return the most tokens that can be written after a begin-of-text token; None if unlimited."""
         limit = self._model.tokens.limit
         return None if limit is None else limit - 1
 
@@ -119,7 +119,7 @@ class Writer:
         return np.array([[self._model.tokens.begin, *ids[max(0, len(ids) - room) :]]], dtype=np.int64)
 
     def _scores(self, logits: Floats, first: bool) -> Doubles:
-        """Logits in which what must not come is impossible: an end before anything was written."""
+        """Return logits in which what must not come is impossible: an end before anything was written."""
         scores = logits.astype(np.float64)
         if first:
             scores[:, self._ends] = -np.inf
@@ -135,7 +135,7 @@ class Writer:
         rng: np.random.Generator | None = None,
         most: int = MOST_TOKENS,
     ) -> Written:
-        """One continuation, token by token."""
+        """Return one continuation, token by token."""
         decoding, rng = decoding or Decoding(), rng or np.random.default_rng(0)
         ends = set(self._ends.tolist())
         logits, past = self._network.advance(self._prompt(text, most), None)
@@ -153,7 +153,7 @@ class Writer:
         return Written(self._text(written), total, most)
 
     def greedy(self, texts: Sequence[str], longest: int, most: int = MOST_TOKENS, batch: int = 32) -> list[str]:
-        """The likeliest continuation of each text, token by token; of a text its last `longest` tokens are read."""
+        """Return the greedy continuation of each text, of which the last `longest` tokens are read."""
         prompts = [self._prompt(text, most)[0] for text in texts]
         prompts = [np.concatenate([ids[:1], ids[1:][-longest:]]) for ids in prompts]
         written: list[tuple[int, ...]] = [()] * len(prompts)
@@ -184,7 +184,7 @@ class Writer:
         return found
 
     def beams(self, text: str, count: int, most: int = MOST_TOKENS) -> list[Written]:
-        """The best continuations, likeliest average token first; fewer where the search finds no more.
+        """Return the best continuations, likeliest average token first; fewer where the search finds no more.
 
         None says the same four tokens twice: what has begun to go round only gets likelier with every round.
         """
@@ -219,7 +219,7 @@ class Writer:
 
 
 def _said_before(ids: tuple[int, ...], run: int = LONGEST_REPEAT) -> list[int]:
-    """The tokens that would repeat a longer run of tokens than may be repeated.
+    """Return the tokens that would repeat a longer run of tokens than may be repeated.
 
     >>> _said_before((1, 2, 3, 9, 7, 1, 2, 3)), _said_before((1, 2, 3))
     ([9], [])
@@ -228,7 +228,7 @@ def _said_before(ids: tuple[int, ...], run: int = LONGEST_REPEAT) -> list[int]:
 
 
 def _highest(totals: Doubles, count: int) -> list[int]:
-    """The flat places of the highest values, the highest first."""
+    """Return the flat places of the highest values, the highest first."""
     flat = totals.reshape(-1)
     near = np.argpartition(-flat, min(count, flat.size - 1))[:count]
     found: list[int] = near[np.lexsort((near, -flat[near]))].tolist()
@@ -236,7 +236,7 @@ def _highest(totals: Doubles, count: int) -> list[int]:
 
 
 def _best(found: list[Written], count: int) -> list[Written]:
-    """The likeliest of different, non-empty texts."""
+    """Return the likeliest of different, non-empty texts."""
     kept: dict[str, Written] = {}
     for written in sorted(found, key=lambda item: -item.mean):
         if written.text:

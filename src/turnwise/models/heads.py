@@ -43,7 +43,7 @@ class Remembered(Generic[V]):
         self._held: OrderedDict[Any, V] = OrderedDict()
 
     def get(self, key: Any) -> V | None:
-        """A value that is still held; it becomes the one used last."""
+        """Return a value that is still held; it becomes the one used last."""
         if key not in self._held:
             return None
         self._held.move_to_end(key)
@@ -113,7 +113,7 @@ class HeadModel(Model):
 
 
 def unpack_weights(content: bytes) -> dict[str, Floats]:
-    """The weights in a safetensors file, whole numbers multiplied out."""
+    """Return the weights in a safetensors file, whole numbers multiplied out."""
     from safetensors.numpy import load
 
     stored = load(content)
@@ -126,7 +126,7 @@ def unpack_weights(content: bytes) -> dict[str, Floats]:
 
 
 def sigmoid(values: npt.ArrayLike) -> Any:
-    """One over one and e to the minus x, for any x.
+    """Return the logistic function in double precision, without overflow.
 
     >>> sigmoid([0.0, -1000.0]).tolist()
     [0.5, 0.0]
@@ -135,7 +135,7 @@ def sigmoid(values: npt.ArrayLike) -> Any:
 
 
 def layers(weights: Numbers, vector: Floats, activation: Activation = "relu") -> float:
-    """The number at the end of `layers.0`, `layers.1` and so on, with the activation between them."""
+    """Return the number at the end of `layers.0`, `layers.1` and so on, with the activation between them."""
     count = sum(name.startswith("layers.") and name.endswith(".weight") for name in weights)
     for i in range(count):
         vector = weights[f"layers.{i}.weight"] @ vector + weights[f"layers.{i}.bias"]
@@ -145,7 +145,7 @@ def layers(weights: Numbers, vector: Floats, activation: Activation = "relu") ->
 
 
 def related(weights: Numbers, context: Floats, response: Floats) -> Floats:
-    """RUBER's features: both vectors, and between them the number that a matrix makes of the two.
+    """Return RUBER's features: both vectors, and between them the number that a matrix makes of the two.
 
     >>> related({"matrix": np.eye(2)}, np.array([1.0, 2.0]), np.array([3.0, 4.0])).tolist()
     [1.0, 2.0, 11.0, 3.0, 4.0]
@@ -154,7 +154,7 @@ def related(weights: Numbers, context: Floats, response: Floats) -> Floats:
 
 
 def compared(weights: Numbers, context: Floats, response: Floats) -> Floats:
-    """InferSent's features: both vectors (the context's mapped), their distances and products by element.
+    """Return InferSent's features: both vectors (the context's mapped), their distances and products by element.
 
     >>> compared({"matrix": np.eye(1)}, np.array([2.0]), np.array([3.0])).tolist()
     [2.0, 3.0, 1.0, 6.0]
@@ -164,7 +164,7 @@ def compared(weights: Numbers, context: Floats, response: Floats) -> Floats:
 
 
 def read_words(weights: Numbers, name: str, words: Floats) -> Floats:
-    """The states (words, width) of the recurrent network `name` after each word, both directions side by side."""
+    """Return the states (words, width) of the recurrent network `name`, both directions side by side."""
     forward = _states(weights, name, "l0", words)
     if f"{name}.weight_ih_l0_reverse" not in weights:
         return forward
@@ -179,7 +179,7 @@ def read_text(weights: Numbers, name: str, words: Floats) -> Floats:
 
 
 def _states(weights: Numbers, name: str, layer: str, words: Floats) -> Floats:
-    """A gated recurrent unit as torch has it: gates in the order reset, update, new."""
+    """Return the states of a gated recurrent unit with torch's order of gates: reset, update, new."""
     of_state, bias = weights[f"{name}.weight_hh_{layer}"], weights[f"{name}.bias_hh_{layer}"]
     given = words @ weights[f"{name}.weight_ih_{layer}"].T + weights[f"{name}.bias_ih_{layer}"]
     width = of_state.shape[1]
@@ -195,7 +195,7 @@ def _states(weights: Numbers, name: str, layer: str, words: Floats) -> Floats:
 
 
 def directions(words: Floats) -> Floats:
-    """Word vectors of length one, zeros for words that have none.
+    """Return word vectors of length one, zeros for words that have none.
 
     A pack shortens the vectors of frequent words, for sums; a network that reads one word after the other needs them.
 

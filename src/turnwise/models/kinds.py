@@ -88,7 +88,7 @@ class ModelSource(ABC):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that it has a model for."""
+        """Return the roles that it has a model for."""
         return ()
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Encoder(ABC):
     @property
     @abstractmethod
     def layers(self) -> int:
-        """How many layers can be asked for, the embeddings of the words included."""
+        """Return how many layers can be asked for, the embeddings of the words included."""
 
     def hidden(self, batch: Batch, layer: int) -> Floats:
         """Return the states (rows, tokens, width) of a layer, counted as Python counts: -1 is the last."""

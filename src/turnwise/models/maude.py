@@ -44,7 +44,7 @@ class UtteranceEncoder:
     reading: TrunkReading
 
     def row(self, text: str) -> TokenRow:
-        """The sequence that has to run for an utterance."""
+        """Return the sequence that has to run for an utterance."""
         encoding = self.tokens.encode(text, None, None)
         return TokenRow(tuple(encoding.ids), tuple(encoding.type_ids))
 
@@ -99,7 +99,7 @@ class Head:
         self.size = len(self._weights["down.weight"])
 
     def project(self, vectors: Floats) -> Floats:
-        """Vectors in the smaller space that context and response share, then their directions if likeness is read."""
+        """Return vectors in the smaller space of contexts and responses, then their directions if `recent` is set."""
         projected: Floats = vectors @ self._weights["down.weight"].T + self._weights["down.bias"]
         if not self.shape.recent:
             return projected
@@ -107,7 +107,7 @@ class Head:
         return np.concatenate([projected, self._directions(scaled)], axis=-1)
 
     def read(self, state: State, turn: Floats) -> State:
-        """The state after one more turn, which is given as a projected vector."""
+        """Return the state after one more turn, which is given as a projected vector."""
         said, direction = turn[: self.size], turn[self.size :]
         before = state.faded or (np.zeros_like(direction),) * len(self.shape.recent)
         faded = tuple(rate * sum_ + direction for rate, sum_ in zip(self.shape.recent, before, strict=True))
@@ -123,7 +123,7 @@ class Head:
         return State(tuple(hidden), tuple(cell), pooled, faded=faded)
 
     def context(self, state: State) -> Floats:
-        """The vector of everything that was read."""
+        """Return the vector of the context read so far."""
         pooled = self._both_ways(state.turns) if self.shape.bidirectional else state.pooled
         if pooled is None:
             raise ValueError("nothing was read yet")
@@ -131,7 +131,7 @@ class Head:
         return np.concatenate([vector, *state.faded])
 
     def score(self, context: Floats, response: Floats) -> float:
-        """How probable it is that the response belongs to the context; both as vectors of the smaller space."""
+        """Return the probability that the response belongs to the context; both are projected vectors."""
         joined = combined(context[: self.size], response[: self.size], self.shape.difference)
         direct = 0.0
         if self.shape.recent:
@@ -144,14 +144,14 @@ class Head:
         return 1 / (1 + float(np.exp(-logit))) if logit > -500 else 0.0
 
     def _directions(self, vectors: Floats) -> Floats:
-        """Vectors whose parts have length 1 each."""
+        """Return vectors whose parts have length 1 each."""
         apart = vectors.reshape(*vectors.shape[:-1], self.shape.parts, -1)
         lengths = np.linalg.norm(apart, axis=-1, keepdims=True)
         found: Floats = (apart / np.maximum(lengths, 1e-12)).reshape(vectors.shape)
         return found
 
     def _step(self, layer: str, below: Floats, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:
-        """One step of one LSTM layer: its output and its cell."""
+        """Return one step of one LSTM layer: its output and its cell."""
         w = self._weights
         gates = w[f"transition.weight_ih_{layer}"] @ below
         gates += w[f"transition.bias_ih_{layer}"] + w[f"transition.bias_hh_{layer}"]
@@ -181,7 +181,7 @@ class Head:
 
 
 def combined(context: Floats, response: Floats, difference: Difference) -> Floats:
-    """What the scorer reads: released [c, r, |c - r|, c * r], or the paper's [r, c, r * c, r - c].
+    """Return the scorer's input: released [c, r, |c - r|, c * r], or the paper's [r, c, r * c, r - c].
 
     >>> c, r = np.array([1.0, 2.0], dtype=np.float32), np.array([3.0, 1.0], dtype=np.float32)
     >>> combined(c, r, "absolute").tolist(), combined(c, r, "signed").tolist()
@@ -193,7 +193,7 @@ def combined(context: Floats, response: Floats, difference: Difference) -> Float
 
 
 def sigmoid(values: Floats) -> Floats:
-    """The logistic function, without overflow.
+    """Return the logistic function, without overflow.
 
     >>> sigmoid(np.array([-1000.0, 0.0], dtype=np.float32)).tolist()
     [0.0, 0.5]
@@ -203,7 +203,7 @@ def sigmoid(values: Floats) -> Floats:
 
 
 def read_head(content: bytes, name: str) -> tuple[Head, TrunkReading]:
-    """A head, and what it reads of an encoder, from the bytes of a safetensors file."""
+    """Return a head and the encoder layers that it reads, from the bytes of a safetensors file."""
     from safetensors import SafetensorError
 
     try:
@@ -218,7 +218,7 @@ def read_head(content: bytes, name: str) -> tuple[Head, TrunkReading]:
 
 
 def header(content: bytes) -> dict[str, str]:
-    """The facts that a safetensors file holds beside its tensors."""
+    """Return the facts that a safetensors file holds beside its tensors."""
     size = int.from_bytes(content[:8], "little")
     facts: dict[str, str] = json.loads(content[8 : 8 + size]).get("__metadata__", {})
     return facts
@@ -240,11 +240,11 @@ class Conversation:
     _said: list[str] = field(default_factory=list)
 
     def say(self, turn: str) -> None:
-        """Something was said, by whomever."""
+        """Add a turn of any speaker."""
         self._said.append(_text(turn, "turn"))
 
     def score(self, response: str) -> float:
-        """How well a response fits what was said so far; it is not said yet."""
+        """Return the probability that a response fits the turns so far; it is not added to them."""
         if not self._said:
             raise TurnwiseError("nothing was said yet; say a turn before a response is judged")
         request = Converse(tuple(self._said), _text(response, "response"))
@@ -279,7 +279,7 @@ class MaudeModel(Model):
         return known if known is not None else self._rows.put(text, self.encoder.row(text))
 
     def run(self, rows: Sequence[TokenRow]) -> list[Floats]:
-        """The projected vector of each utterance; those that are remembered are not encoded again."""
+        """Return the projected vector of each utterance; those that are remembered are not encoded again."""
         new = list(dict.fromkeys(row for row in rows if self._vectors.get(row.ids) is None))
         found = dict(zip((row.ids for row in new), self._projected(new), strict=True))
         kept = [found[row.ids] if row.ids in found else self._vectors[row.ids] for row in rows]
@@ -292,13 +292,13 @@ class MaudeModel(Model):
         return [self.head.project(vector) for vector in self.encoder.vectors(rows)] if rows else []
 
     def answer(self, request: Converse, rows: Sequence[TokenRow], results: Sequence[Floats]) -> dict[str, float]:
-        """The probability that the response comes next."""
+        """Return the probability that the response comes next."""
         state = self._after([row.ids for row in rows[:-1]], results[:-1])
         chance = self.head.score(self.head.context(state), results[-1])
         return dict(zip(LABELS, (1 - chance, chance), strict=True))
 
     def _after(self, turns: Sequence[tuple[int, ...]], vectors: Sequence[Floats]) -> State:
-        """The state after these turns, from the longest beginning of them that is remembered."""
+        """Return the state after these turns, from the longest beginning of them that is remembered."""
         keys = tuple(turns)
         start = next((n for n in range(len(keys), 0, -1) if self._states.get(keys[:n]) is not None), 0)
         state = self._states[keys[:start]] if start else State()
@@ -307,7 +307,7 @@ class MaudeModel(Model):
         return state
 
     def conversation(self) -> Conversation:
-        """A conversation to be judged while it goes on."""
+        """Return a conversation to which turns can be added while it is judged."""
         return Conversation(self)
 
 

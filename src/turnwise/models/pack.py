@@ -64,7 +64,7 @@ class RoleEntry:
 
     @property
     def files(self) -> list[str]:
-        """Everything that has to be read for this role."""
+        """Return the names of the files of this role."""
         return [name for name in (self.file, self.words, self.tokenizer, self.weights) if name]
 
 
@@ -80,14 +80,14 @@ class Manifest:
     roles: Mapping[str, RoleEntry]
 
     def role(self, role: str) -> RoleEntry:
-        """The entry of a role."""
+        """Return the entry of a role."""
         if role not in self.roles:
             has = f"it has: {', '.join(self.roles)}"
             raise TurnwiseError(f"pack '{self.name}' has no model for '{role}'; give `models` that do ({has})")
         return self.roles[role]
 
     def fingerprint(self, role: str) -> str:
-        """A name for everything that a role's answers depend on."""
+        """Return a hash of everything that a role's answers depend on."""
         entry = self.role(role)
         facts = [entry.kind, entry.head, entry.labels, entry.max_length, entry.begin, entry.window.key]
         hashes = [self.files[name].sha256 for name in entry.files]
@@ -215,11 +215,11 @@ class Pack(ModelSource):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that this pack has a model for."""
+        """Return the roles that this pack has a model for."""
         return tuple(self.manifest.roles)
 
     def model(self, role: str) -> Model:
-        """The model of a role."""
+        """Return the model of a role."""
         if role not in self._models:
             entry = self.manifest.role(role)
             open_onnx = KINDS.get(entry.kind).open_onnx
@@ -235,7 +235,7 @@ class Pack(ModelSource):
         return self._models[role]
 
     def fingerprint(self, role: str) -> str:
-        """What the model of a role will call itself."""
+        """Return the fingerprint of the model of a role, with the precision if it is not fp32."""
         found = self.manifest.fingerprint(role)
         # What has a tokenizer is computed; tables are the same in every precision.
         computed = self.manifest.role(role).tokenizer is not None
@@ -254,7 +254,7 @@ class Pack(ModelSource):
 
     @cached_property
     def calibration(self) -> Mapping[str, Any]:
-        """Means, deviations and quantiles of metrics computed with this pack, by metric; empty if it brings none."""
+        """Return means, deviations and quantiles of metrics computed with this pack, by metric; possibly empty."""
         return json.loads(self.read(CALIBRATION)) if CALIBRATION in self.manifest.files else {}
 
     def read(self, name: str) -> bytes:
@@ -263,12 +263,12 @@ class Pack(ModelSource):
 
     @cached_property
     def _installed(self) -> bool:
-        """Whether the folder belongs to an installed distribution, which may link to files elsewhere."""
+        """Return whether the folder belongs to an installed distribution, which may link to files elsewhere."""
         return self.folder in installed_packs().values()
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
-        """The threads that batches run in, each batch in one: they never wait for each other as parts of one would."""
+        """Return the threads that batches run in, one batch in each."""
         return ThreadPoolExecutor(thread_count(), "turnwise")
 
     def tokens(self, role: str) -> Tokens:
@@ -298,7 +298,7 @@ class Pack(ModelSource):
         return self._sessions[entry.file]
 
     def word_table(self, entry: RoleEntry) -> Mapping[str, npt.NDArray[Any]]:
-        """The word embeddings that several files share: all rows as whole numbers, then their scales."""
+        """Return the word embeddings that several files share: all rows as whole numbers, then their scales."""
         if entry.words is None or entry.words_shape is None:
             return {}
         if entry.words not in self._tables:
@@ -332,7 +332,7 @@ def load_pack(where: str | Path | None = None) -> Pack:
 
 
 def load_models(where: str | Path | None = None, device: str = "auto") -> ModelSource:
-    """What `models` means: a pack, a folder with checkpoints, or `paper` for the models that the papers used."""
+    """Return the models that `models` names: a pack, a folder with checkpoints, or `paper`."""
     if where == "paper":
         from turnwise.models.sources import PaperModels
 

@@ -16,7 +16,7 @@ EMOTION_TURNS = 3
 
 
 def next_utterance(context: Sequence[str], response: str, fact: str | None = None) -> Classify:
-    """Is this what came next? The fact that the speaker knows may stand before the context.
+    """Build the request for the probability that a response comes next; a fact can precede the context.
 
     >>> next_utterance(["Hi!", "Any pets?"], "Two cats.").text
     'Hi! [SEP] Any pets?'
@@ -25,22 +25,22 @@ def next_utterance(context: Sequence[str], response: str, fact: str | None = Non
 
 
 def about_fact(fact: str, response: str) -> Classify:
-    """Is the response about this fact?"""
+    """Build the request for the probability that a response is about a fact."""
     return Classify(context_text((), fact), response, role="dr-f")
 
 
 def valid_utterance(response: str) -> Classify:
-    """Is this something that a person would say, whatever came before?"""
+    """Build the request for the probability that an utterance is valid by itself."""
     return Classify(response, role="vup")
 
 
 def contradiction(earlier: str, response: str) -> Classify:
-    """Does the response contradict what its speaker said earlier?"""
+    """Build the request for the probability that a response contradicts an earlier utterance."""
     return Classify(earlier, response, role="nli")
 
 
 def emotion(context: Sequence[str], response: str) -> Classify:
-    """Does the response carry an emotion? The last turns before it may help to hear it.
+    """Build the request for the probability that a response carries an emotion, after its last turns.
 
     >>> emotion([], "Great!")
     Classify(text='Great!', pair=None, window=None, role='emotion')
@@ -50,22 +50,22 @@ def emotion(context: Sequence[str], response: str) -> Classify:
 
 
 def likelihood(response: str) -> MaskedLikelihood:
-    """How likely is each word of the response, given its other words?"""
+    """Build the request for the likelihood of each token of a response, given all others."""
     return MaskedLikelihood(response)
 
 
 def coherence(query: str, response: str) -> Continuation:
-    """How likely is the response after the query?"""
+    """Build the request for the likelihood of a response after a query."""
     return Continuation(query, " " + response)
 
 
 def fluency(response: str, begin: bool = True) -> Continuation:
-    """How likely is the response on its own? Without `begin` its first token is given and not judged."""
+    """Build the request for the likelihood of a response alone; without `begin` its first token is not scored."""
     return Continuation("", response, begin)
 
 
 def own_last_turn(context: Sequence[str]) -> str | None:
-    """What the speaker of the response said last, if speakers take turns.
+    """Return the last turn of the response's speaker, if speakers alternate.
 
     >>> own_last_turn(["Any pets?", "No.", "Really?"])
     'No.'
@@ -74,7 +74,7 @@ def own_last_turn(context: Sequence[str]) -> str | None:
 
 
 def yes(answer: Mapping[str, float]) -> float:
-    """The probability that a yes-or-no question is answered with yes, which is the last label.
+    """Return the probability of the last label, which is the positive one.
 
     >>> yes({"other": 0.25, "next": 0.75})
     0.75
@@ -83,10 +83,10 @@ def yes(answer: Mapping[str, float]) -> float:
 
 
 def total(answer: TokenScores) -> float:
-    """The log-probability of all tokens together."""
+    """Return the log-probability of all tokens together."""
     return sum(answer.log_probs)
 
 
 def mean(answer: TokenScores) -> float | None:
-    """The mean log-probability of a token; None where there is no token."""
+    """Return the mean log-probability of a token; None without tokens."""
     return sum(answer.log_probs) / len(answer.log_probs) if answer.log_probs else None

@@ -112,7 +112,7 @@ def _device(asked: str) -> str:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """What transformers and the hub have to say about weights that they open is for their own users, not for ours."""
+    """Yield silence the loading messages of transformers and the hub, and restore their verbosity afterwards."""
     import transformers
     from huggingface_hub.utils import logging as hub
 
@@ -147,7 +147,7 @@ def _tokens(name: str, config: Any, window: Window) -> Tokens:
 
 
 def _identity(name: str, config: Any) -> str:
-    """What the weights are: the commit of a hub model, the hash of a folder's files."""
+    """Return the identity of the weights: the commit of a hub model, or the hash of a folder's files."""
     folder = Path(name)
     if not folder.is_dir():
         return f"{name}@{getattr(config, '_commit_hash', None)}"
@@ -197,11 +197,11 @@ class CheckpointModels(ModelSource):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that there is a checkpoint for."""
+        """Return the roles of the checkpoints."""
         return (*self._places, *self._recurrent)
 
     def label(self, roles: Iterable[str]) -> str:
-        """The folder, and a hash of the weights that answer for these roles."""
+        """Return the folder, and a hash of the weights that answer for these roles."""
         digest = hashlib.sha256()
         for role in sorted(roles):
             digest.update(self._hash(self._folder(role)))
@@ -219,7 +219,7 @@ class CheckpointModels(ModelSource):
         return f" (not used: {', '.join(self._unused)})" if self._unused else ""
 
     def _hash(self, folder: Path) -> bytes:
-        """Of the weights in a folder, as they were when first asked about."""
+        """Return the hash of the weights in a folder, computed once."""
         if folder not in self._hashes:
             digest = hashlib.sha256()
             weights = sorted(folder.glob("*.safetensors"))
@@ -230,7 +230,7 @@ class CheckpointModels(ModelSource):
         return self._hashes[folder]
 
     def model(self, role: str) -> Model:
-        """The model of a role."""
+        """Return the model of a role."""
         if role not in self._models:
             self._folder(role)
             self._models[role] = self._open_recurrent(role) if role in self._recurrent else self._open(role)
@@ -241,7 +241,7 @@ class CheckpointModels(ModelSource):
         return open_transformers(kind, str(folder), device=self._device, head=head)
 
     def _open_recurrent(self, role: str) -> Model:
-        """A small network in numpy over the vectors of another checkpoint."""
+        """Return a small network in numpy over the vectors of another checkpoint."""
         from turnwise.models.maude import MaudeModel, UtteranceEncoder
 
         head, reading, content = self._head(role)
@@ -267,7 +267,7 @@ def _architectures() -> dict[str, ModelKind]:
 
 
 def holds_checkpoints(folder: Path) -> bool:
-    """Whether a folder is one of these, and not a pack."""
+    """Return whether a folder holds a checkpoint or folders of checkpoints."""
     if not folder.is_dir():
         return False
     return any((one / CONFIG).is_file() for one in (folder, *folder.iterdir()) if one.is_dir())
@@ -328,11 +328,11 @@ class PaperModels(ModelSource):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that the hub has a ready model for."""
+        """Return the roles that the hub has a ready model for."""
         return tuple(role for role, source in PAPER.items() if source.trained)
 
     def label(self, roles: Iterable[str]) -> str:
-        """The names of the models that answer for these roles."""
+        """Return the names of the models that answer for these roles."""
         return "+".join(dict.fromkeys(self._source(role).name for role in sorted(roles)))
 
     def _source(self, role: str) -> PaperModel:
@@ -342,7 +342,7 @@ class PaperModels(ModelSource):
         return PAPER[role]
 
     def model(self, role: str) -> Model:
-        """The model of a role."""
+        """Return the model of a role."""
         source = self._source(role)
         if not source.trained:
             raise TurnwiseError(

@@ -77,12 +77,12 @@ class Tokens:
         *,
         file: str | Path = "tokenizer.json",
     ) -> Tokens:
-        """The tokenizer that a tokenizer.json holds; `file` is what it is called if it cannot be read."""
+        """Return the tokenizer in the bytes of a tokenizer.json; errors name it `file`."""
         return cls(read_tokenizer(content, file), limit, window, begin)
 
     @property
     def mask(self) -> int:
-        """The id of the mask token."""
+        """Return the id of the mask token."""
         for name in MASKS:
             if (index := self.tokenizer.token_to_id(name)) is not None:
                 return int(index)
@@ -90,13 +90,13 @@ class Tokens:
 
     @property
     def begin(self) -> int:
-        """The id of the token that stands before a text."""
+        """Return the id of the token that stands before a text."""
         if self._begin is None:
             raise TurnwiseError("this model names no begin-of-text token; ask without it (begin=False)")
         return self._begin
 
     def name(self, token: int) -> str:
-        """How the tokenizer spells a token."""
+        """Return how the tokenizer spells a token."""
         if token not in self._names:
             self._names[token] = self.tokenizer.id_to_token(token) or ""
         return self._names[token]
@@ -109,13 +109,13 @@ class Tokens:
             self._read.setdefault(text, []).append(encoding)
 
     def plain(self, text: str) -> Encoding:
-        """The text alone, without the template's special tokens."""
+        """Return the text alone, without the template's special tokens."""
         text = _clean(text)
         # One that was read ahead is given away, since whoever gets it may cut it.
         return ready.pop() if (ready := self._read.get(text)) else self.tokenizer.encode(text, add_special_tokens=False)
 
     def encode(self, text: str, pair: str | None, window: Window | None) -> Encoding:
-        """A text or a pair in the model's template. A pair whose first text is empty is its second alone."""
+        """Return a text or a pair in the model's template. A pair whose first text is empty is its second alone."""
         window = window or self.window
         if pair is None or not text.strip():
             text, pair = (text if pair is None else pair), None
@@ -143,7 +143,7 @@ def _clean(text: str) -> str:
 
 
 def read_tokenizer(content: bytes, file: str | Path) -> Tokenizer:
-    """The tokenizer that the content of a tokenizer.json holds."""
+    """Return the tokenizer that the content of a tokenizer.json holds."""
     from tokenizers import Tokenizer
 
     try:
@@ -154,7 +154,7 @@ def read_tokenizer(content: bytes, file: str | Path) -> Tokenizer:
 
 
 def lengths_within(first: int, second: int, special: int, window: Window, limit: int | None) -> tuple[int, int]:
-    """How many tokens of each text stay: each within its own bound, then the longer one shortened to the total.
+    """Return how many tokens of each text stay: each within its own bound, then the longer one shortened to the total.
 
     >>> lengths_within(200, 30, 3, Window(first=160, second=64), 512)
     (160, 30)
@@ -175,7 +175,7 @@ def lengths_within(first: int, second: int, special: int, window: Window, limit:
 
 
 def within_own_bounds(first: int, second: int, window: Window) -> tuple[int, int]:
-    """How many tokens of each text its own bound leaves; bounds that hold together may leave all of both.
+    """Return how many tokens of each text its own bound leaves; bounds that hold together may leave all of both.
 
     >>> within_own_bounds(60, 5, Window(first=25, second=25, together=True))
     (25, 5)
@@ -192,7 +192,7 @@ def _totals(window: Window, limit: int | None) -> list[int]:
 
 
 def rectangle(rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] = ()) -> Batch:
-    """Rows of ids filled up with zeros on the right, and the mask that says so.
+    """Return rows of ids padded with zeros on the right, and their mask.
 
     >>> rectangle([[5, 6], [7]]).mask.tolist()
     [[1, 1], [1, 0]]
@@ -203,7 +203,7 @@ def rectangle(rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] = ()
 
 
 def _filled(rows: Sequence[Sequence[int]], width: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Rows side by side, and where they have something. One object given many times is laid out once and copied."""
+    """Return the padded rows and their mask. An object that occurs many times is laid out once and copied."""
     places: dict[int, int] = {}
     index = [places.setdefault(id(row), len(places)) for row in rows]
     different = [row for row, place in zip(rows, index, strict=True) if places.pop(id(row), -1) == place]
@@ -254,7 +254,7 @@ class TextModel(Model):
         return self._start(rows) if self.pool is None else self.pool.submit(self.run, rows).result
 
     def run(self, rows: Sequence[TokenRow]) -> list[Any]:
-        """One result per row."""
+        """Return one result per row."""
         return self._start(rows)()
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
@@ -269,7 +269,7 @@ class EncoderModel(TextModel):
     network: Encoder
 
     def rows(self, request: Embed) -> list[TokenRow]:
-        """One row; its places are the tokens that are not special."""
+        """Return one row; its places are the tokens that are not special."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         ids = tuple(encoding.ids)
         places = tuple(i for i, token in enumerate(ids) if token not in self.tokens.special)
@@ -283,12 +283,12 @@ class EncoderModel(TextModel):
         return next((layer for layer in asked if 0 < (layer if layer >= 0 else count + layer) < count), asked[-1])
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
-        """The hidden states of each row, without padding."""
+        """Return the hidden states of each row, without padding."""
         hidden = self.network.begin_hidden(_batch(rows), rows[0].group)
         return lambda: [states[: len(row.ids)] for states, row in zip(hidden(), rows, strict=True)]
 
     def answer(self, request: Embed, rows: Sequence[TokenRow], results: Sequence[Floats]) -> Floats | Pieces:
-        """The pooled vector, or the tokens with theirs."""
+        """Return the pooled vector, or the tokens with theirs."""
         if request.pooling != "pieces":
             return pool(results[0], request.pooling, rows[0].places)
         template, ids = set(self.tokens.encode("", None, None).ids), rows[0].ids
@@ -302,7 +302,7 @@ class MaskedModel(TextModel):
     network: MaskedLM
 
     def rows(self, request: MaskedLikelihood) -> list[TokenRow]:
-        """Rows of one text share its ids and are masked only when they run, so that a long text fits into memory."""
+        """Return one row for each masked token. Rows share ids and are masked when they run, to save memory."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         ids, types = tuple(encoding.ids), tuple(encoding.type_ids)
         places = self._places(encoding, request.span)
@@ -312,7 +312,7 @@ class MaskedModel(TextModel):
         return [TokenRow(ids, types, places, wanted, group=PLAIN)] if places else []
 
     def _places(self, encoding: Encoding, span: tuple[int, int] | None) -> tuple[int, ...]:
-        """The tokens that are asked for."""
+        """Return the positions of the tokens to score."""
         sequences, offsets = encoding.sequence_ids, encoding.offsets
         last = max((sequence for sequence in sequences if sequence is not None), default=0)
 
@@ -327,7 +327,7 @@ class MaskedModel(TextModel):
         return tuple(place for place, token in enumerate(encoding.ids) if token not in special and inside(place))
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
-        """The log-probabilities of the tokens at each row's places."""
+        """Return the log-probabilities of the tokens at each row's places."""
         batch, sizes = _batch(rows), [len(row.places) for row in rows]
         numbers = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
         places, wanted = (
@@ -347,7 +347,7 @@ class MaskedModel(TextModel):
     def answer(
         self, request: MaskedLikelihood, rows: Sequence[TokenRow], results: Sequence[list[float]]
     ) -> TokenScores:
-        """The tokens and their log-probabilities, in the order of the text."""
+        """Return the tokens and their log-probabilities, in the order of the text."""
         tokens = map(self.tokens.name, chain.from_iterable(row.wanted for row in rows))
         return TokenScores(tuple(tokens), tuple(chain.from_iterable(results)))
 
@@ -363,7 +363,7 @@ class CausalModel(TextModel):
         self.tokens.read_ahead(request.context + request.response for request in requests)
 
     def rows(self, request: Continuation) -> list[TokenRow]:
-        """One row that ends before the last response token: what is judged is always the next token."""
+        """Return one row that ends before the last response token, since each position predicts the next token."""
         encoding = self.tokens.plain(request.context + request.response)
         # A token that reaches over the seam belongs to the response, so none of the response goes unjudged.
         start = sum(end <= len(request.context) for _, end in encoding.offsets)
@@ -384,7 +384,7 @@ class CausalModel(TextModel):
         return [TokenRow((context[-1], *response[:-1]), wanted=tuple(response), prefix=tuple(context[:-1]))]
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
-        """The log-probabilities of each row's wanted tokens."""
+        """Return the log-probabilities of each row's wanted tokens."""
         places: dict[tuple[int, ...], int] = {}
         source = np.array([places.setdefault(row.prefix, len(places)) for row in rows], dtype=np.int64)
         ids, wanted = (rectangle(each) for each in ([row.ids for row in rows], [row.wanted for row in rows]))
@@ -392,7 +392,7 @@ class CausalModel(TextModel):
         return lambda: [values[: len(row.wanted)].tolist() for values, row in zip(found(), rows, strict=True)]
 
     def answer(self, request: Continuation, rows: Sequence[TokenRow], results: Sequence[list[float]]) -> TokenScores:
-        """The response's tokens and their log-probabilities."""
+        """Return the response's tokens and their log-probabilities."""
         return TokenScores(tuple(map(self.tokens.name, rows[0].wanted)), tuple(results[0])) if rows else _NOTHING
 
 
@@ -403,22 +403,22 @@ class ClassifierModel(TextModel):
     network: Classifier
 
     def rows(self, request: Classify) -> list[TokenRow]:
-        """One row."""
+        """Return one row."""
         encoding = self.tokens.encode(request.text, request.pair, request.window)
         return [TokenRow(tuple(encoding.ids), tuple(encoding.type_ids))]
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
-        """The probabilities of each row's labels."""
+        """Return the probabilities of each row's labels."""
         logits = self.network.begin_logits(_batch(rows))
         return lambda: softmax(logits()).tolist()
 
     def answer(self, request: Classify, rows: Sequence[TokenRow], results: Sequence[Any]) -> dict[str, float]:
-        """Probabilities by label."""
+        """Return probabilities by label."""
         return dict(zip(self.network.labels, results[0], strict=True))
 
 
 def softmax(logits: Floats) -> npt.NDArray[np.float64]:
-    """Probabilities in double precision, since good responses crowd together just below 1.
+    """Return probabilities in double precision, since good responses crowd together just below 1.
 
     >>> softmax(np.zeros((1, 2), dtype=np.float32)).tolist()
     [[0.5, 0.5]]

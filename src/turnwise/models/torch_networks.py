@@ -59,7 +59,7 @@ def _inputs(module: Any, batch: Batch) -> dict[str, Tensor | None]:
 
 
 def _later(tensor: Tensor) -> Later:
-    """The numbers, on their way: calling what comes back waits for them."""
+    """Return a function that waits for the tensor's numbers and returns them."""
     tensor = tensor.detach().float()
     if tensor.device.type != "cuda":
         array: Floats = tensor.numpy()
@@ -78,7 +78,7 @@ def _later(tensor: Tensor) -> Later:
 
 
 def _likelihood(head: Callable[[Tensor], Tensor], states: Tensor, wanted: Tensor) -> Tensor:
-    """The log-probability of each wanted id, by a head that gives a number for every word of the vocabulary."""
+    """Return the log-probability of each wanted id, by a head that gives a number for every word of the vocabulary."""
     found = []
     most = MOST_PLACES["cuda" if states.device.type == "cuda" else "cpu"]
     for part, ids in zip(torch.split(states, most), torch.split(wanted, most), strict=True):
@@ -100,14 +100,14 @@ class TorchEncoder(Encoder):
 
     @torch.inference_mode()
     def begin_hidden(self, batch: Batch, layer: int) -> Later:
-        """`hidden`, begun."""
+        """Return a function that waits for `hidden`."""
         states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
         check_layer(layer, len(states))
         return _later(states[layer])
 
     @torch.inference_mode()
     def pooled_layers(self, batch: Batch, layers: Sequence[int], pooling: str) -> list[Floats]:
-        """A vector per row of each of several layers, in one pass; pooled where the states are, so that few travel."""
+        """Return one vector per row for each of several layers, in one pass, pooled on the device."""
         states = self.module(**_inputs(self.module, batch), output_hidden_states=True).hidden_states
         mask = _on(self.module, batch.mask)[..., None]
         begun = [_later(pool(states[layer].float(), mask, pooling)) for layer in layers]
@@ -130,7 +130,7 @@ class TorchMaskedLM(MaskedLM):
 
     @torch.inference_mode()
     def begin_log_probs(self, batch: Batch, rows: Ints, places: Ints, wanted: Ints) -> Later:
-        """`log_probs`, begun."""
+        """Return a function that waits for `log_probs`."""
         states = self.module.base_model(**_inputs(self.module, batch)).last_hidden_state
         chosen = states[_on(self.module, rows), _on(self.module, places)]
         return _later(_likelihood(self._head, chosen, _on(self.module, wanted)))
@@ -160,7 +160,7 @@ class TorchClassifier(Classifier):
 
     @torch.inference_mode()
     def begin_logits(self, batch: Batch) -> Later:
-        """`logits`, begun."""
+        """Return a function that waits for `logits`."""
         return _later(self.module(**_inputs(self.module, batch)).logits)
 
 
@@ -183,7 +183,7 @@ class TorchHead(Classifier):
 
     @torch.inference_mode()
     def begin_logits(self, batch: Batch) -> Later:
-        """`logits`, begun."""
+        """Return a function that waits for `logits`."""
         states = self.module(**_inputs(self.module, batch)).last_hidden_state.float()
         pooled = pool(states, _on(self.module, batch.mask)[..., None], self._pooling)
         inner = self._activation(nn.functional.linear(pooled, *self._dense))
@@ -198,7 +198,7 @@ class TorchCausalLM(CausalLM):
 
     @torch.inference_mode()
     def begin_log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Later:
-        """`log_probs`, begun."""
+        """Return a function that waits for `log_probs`."""
         past, before = None, prefixes.mask[source]
         if prefixes.ids.shape[1]:
             past = self.module.base_model(**self._inputs(prefixes, prefixes.mask[:, :0])).past_key_values

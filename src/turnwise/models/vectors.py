@@ -41,7 +41,7 @@ class VectorTable(Model):
     fingerprint: str
 
     def answer(self, request: Lookup, rows: Sequence[TokenRow], results: Sequence[Any]) -> Floats:
-        """One row of numbers per item, or one number where the table has only one."""
+        """Return one row of numbers per item, or one number where the table has only one."""
         names, numbers = self.values[request.unit], self.numbers[request.unit]
         found = np.full((len(request.items), *numbers.shape[1:]), self.missing[request.unit], dtype=np.float32)
         for i, item in enumerate(request.items):
@@ -99,7 +99,7 @@ class VectorFile:
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """Return how many numbers a vector has."""
         return self._layout.width
 
     def __len__(self) -> int:
@@ -107,19 +107,19 @@ class VectorFile:
 
     @cached_property
     def label(self) -> str:
-        """The file's name and the beginning of its content's SHA-256, for signatures."""
+        """Return the file's name and the beginning of its content's SHA-256, for signatures."""
         return f"{self.path.name}#{hashlib.sha256(self._bytes).hexdigest()[:8]}"
 
     @cached_property
     def mean(self) -> npt.NDArray[np.float64]:
-        """The mean of all vectors; it takes reading the whole file."""
+        """Return the mean of all vectors; it takes reading the whole file."""
         total = np.zeros(self.width)
         for place in np.sort(self._index[1]):
             total += self._read(int(place))[1]
         return total / len(self)
 
     def rows(self, words: Iterable[str]) -> Floats:
-        """One row per word; of NaN where the file does not have it."""
+        """Return one row per word; NaN for words that the file lacks."""
         found = [self._vector(word) for word in words]
         return np.stack(found) if found else np.empty((0, self.width), dtype=np.float32)
 
@@ -141,7 +141,7 @@ class VectorFile:
 
     @cached_property
     def _index(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The hashes of all words in order, and where each stands: a dictionary would take ten times as much."""
+        """Return the sorted hashes of all words and their offsets; a dictionary would take ten times the memory."""
         hashes, places = array("q"), array("q")
         names = _binary_names if self._layout.binary else _text_names
         for place, name in names(self._bytes, self._layout):
@@ -156,7 +156,7 @@ class VectorFile:
         return keys[order], np.frombuffer(places, dtype=np.int64)[order]
 
     def _read(self, place: int) -> tuple[bytes, Floats]:
-        """The word and the vector that stand at a place."""
+        """Return the word and the vector at an offset."""
         width, content = self.width, self._bytes
         if self._layout.binary:
             gap = content.find(b" ", place)
@@ -170,7 +170,7 @@ class VectorFile:
 
 
 def open_vectors(path: str) -> VectorFile:
-    """The vectors in a file, opened once for all metrics that name it, and again when it has changed."""
+    """Return the vectors in a file, opened once for all metrics that name it, and again when it has changed."""
     file = Path(path).expanduser()
     facts = file.stat() if file.is_file() else None
     return _opened(file, facts.st_mtime_ns if facts else 0, facts.st_size if facts else 0)
@@ -182,7 +182,7 @@ def _opened(path: Path, _changed: int, _size: int) -> VectorFile:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    """The content of a file; an archive is unpacked into a temporary file that vanishes with the process."""
+    """Return the content of a file; an archive is unpacked into a temporary file that vanishes with the process."""
     try:
         with path.open("rb") as file:
             packed = file.read(8).startswith(_ARCHIVES)
@@ -226,7 +226,7 @@ def _is_vector(numbers: Floats, width: int) -> bool:
 
 
 def _parsed(line: bytes, width: int) -> tuple[bytes, Floats]:
-    """The word and the numbers of a line of text; no numbers where it has others than it should.
+    """Return the word and the numbers of a line of text; no numbers if they do not parse.
 
     >>> _parsed(b"new york 1 2.5", 2)
     (b'new york', array([1. , 2.5], dtype=float32))

@@ -39,21 +39,21 @@ class Texts:
         return len(self._numbers)
 
     def add(self, texts: Iterable[str]) -> npt.NDArray[np.int64]:
-        """The numbers of these texts."""
+        """Return the numbers of these texts."""
         return np.array([self._numbers.setdefault(text, len(self._numbers)) for text in texts], dtype=np.int64)
 
     def listed(self) -> list[str]:
-        """All texts in the order of their numbers."""
+        """Return all texts in the order of their numbers."""
         return list(self._numbers)
 
     def vectors(self, pack: Pack, cache: Cache | None) -> npt.NDArray[np.float32]:
-        """The encoder's vector of every text."""
+        """Return the encoder's vector of every text."""
         requests = [Embed(text, layer=LAYER) for text in self.listed()]
         answers = answer_requests(requests, pack, cache=cache)
         return np.stack([np.asarray(answers[request], dtype=np.float32) for request in requests])
 
     def words(self, pack: Pack) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-        """Vectors of length one of all words that occur, and each text's last words as numbers of their rows."""
+        """Return vectors of length one of all words that occur, and each text's last words as numbers of their rows."""
         split = [plain_words(text)[-CONTEXT_WORDS:] for text in self.listed()]
         names = {word: i for i, word in enumerate(dict.fromkeys(word for words in split for word in words))}
         request = Lookup(tuple(names))
@@ -65,7 +65,7 @@ class Texts:
 
 
 def context_of(turns: Sequence[str]) -> str:
-    """The part of a context that the baselines see, as one text."""
+    """Return the last turns of a context, which the baselines read, as one text."""
     return " ".join(turns[-CONTEXT_TURNS:])
 
 
@@ -102,11 +102,11 @@ class Judge(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def read(self, name: str, texts: Tensor) -> Tensor:
-        """The vectors of texts, given by number."""
+        """Return the vectors of texts, given by number."""
         return self.table[texts]
 
     def forward(self, contexts: Tensor, responses: Tensor) -> Tensor:
-        """The logits (rows, responses) of several responses to each context."""
+        """Return the logits (rows, responses) of several responses to each context."""
         rows, count = responses.shape
         context = self.read("context", contexts)[:, None].expand(-1, count, -1)
         response = self.read("response", responses.reshape(-1)).reshape(rows, count, -1)
@@ -175,7 +175,7 @@ class Thoughts(nn.Module):
         self.following = nn.Linear(3 * width, 3 * width, bias=False)
 
     def forward(self, texts: Tensor) -> Tensor:
-        """The vectors of texts, given by number."""
+        """Return the vectors of texts, given by number."""
         ids = self.texts[texts]
         return torch.cat([_read(network, self.table, ids) for network in (self.uni, self.bi)], dim=1)
 
@@ -185,7 +185,7 @@ def _both_ways(vectors: npt.NDArray[np.float32], width: int) -> nn.GRU:
 
 
 def _read(network: nn.GRU, table: Tensor, ids: Tensor) -> Tensor:
-    """The largest number in each dimension of a recurrent network's states; no word is one word of zeros."""
+    """Return the maximum of a recurrent network's states by dimension; an empty text is one word of zeros."""
     lengths = (ids != NOTHING).sum(dim=1).clamp(min=1)
     ids = ids[:, : int(lengths.max())]
     words = table[ids.clamp(min=0)] * (ids != NOTHING)[..., None]
@@ -195,7 +195,7 @@ def _read(network: nn.GRU, table: Tensor, ids: Tensor) -> Tensor:
 
 
 def load_thoughts(weights: Mapping[str, npt.NDArray[np.float32]]) -> Thoughts:
-    """A trained network that others start from, from the weights that it left."""
+    """Return a trained skip-thought network from its saved weights."""
     wide, read = weights["uni.weight_hh_l0"].shape[1], weights["uni.weight_ih_l0"].shape[1]
     model = Thoughts(np.zeros((1, read), np.float32), np.zeros((1, 1), np.int32), wide)
     model.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()}, strict=False)
@@ -228,7 +228,7 @@ class Numbered:
     wrong: npt.NDArray[np.int64]
 
     def columns(self) -> Columns:
-        """Each context with its true response first and all its wrong ones."""
+        """Return each context with its true response first and all its wrong ones."""
         return Columns({"context": self.contexts, "responses": np.column_stack([self.responses, self.wrong])})
 
 
@@ -249,7 +249,7 @@ class DrawnPairs:
         return len(self.texts.contexts)
 
     def batch(self, places: Indices, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The rows at these places, each with what is drawn for it."""
+        """Return the rows at these places, each with what is drawn for it."""
         truth = self.texts.responses[places]
         others = self.texts.responses[rng.integers(len(self), size=(len(places), self.candidates))]
         chosen = np.zeros(len(places), dtype=np.int64)
@@ -263,7 +263,7 @@ class DrawnPairs:
 
 
 def judge_loss(model: Any, batch: Any) -> Tensor:
-    """Mean binary cross-entropy over the true response, which comes first, and the wrong ones."""
+    """Return mean binary cross-entropy over the true response, which comes first, and the wrong ones."""
     logits = model(batch["context"], batch["responses"])
     truth = torch.zeros_like(logits)
     truth[:, 0] = 1
@@ -271,7 +271,7 @@ def judge_loss(model: Any, batch: Any) -> Tensor:
 
 
 def neighbour_loss(model: Any, batch: Any) -> Tensor:
-    """How surprising it is, among a batch's utterances, which one follows and which one stands before."""
+    """Return the cross-entropy of picking, among a batch's utterances, the next one and the previous one."""
     first, second = model(batch["first"]), model(batch["second"])
     scores = nn.functional.normalize(model.following(first)) @ nn.functional.normalize(second).T / 0.05
     numbers = torch.arange(len(scores), device=scores.device)
@@ -279,19 +279,19 @@ def neighbour_loss(model: Any, batch: Any) -> Tensor:
 
 
 def probabilities(model: Any, batch: Any) -> Tensor:
-    """What the network says of each response."""
+    """Return the network's probability for each response."""
     chances: Tensor = model(batch["context"], batch["responses"]).sigmoid()
     return chances
 
 
 def unit(table: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Vectors of length one."""
+    """Return vectors of length one."""
     scaled: npt.NDArray[np.float32] = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-9)
     return scaled
 
 
 def weights_of(model: nn.Module) -> dict[str, npt.NDArray[np.float32]]:
-    """A trained network's weights by name, without what only training needs."""
+    """Return a trained network's weights by name, without those that only training uses."""
     return {
         name: weight.detach().cpu().numpy().astype(np.float32)
         for name, weight in model.state_dict().items()

@@ -37,7 +37,7 @@ from turnwise.train.tasks import Labelled, NextUtteranceTask, ranking
 
 
 def count_tokens(tokenizer: Path, texts: Iterable[str], at_once: int = 10_000) -> Counter[int]:
-    """How often each token is used for these texts."""
+    """Return how often each token is used for these texts."""
     from tokenizers import Tokenizer
 
     encoder = Tokenizer.from_file(str(tokenizer))
@@ -53,7 +53,7 @@ def count_tokens(tokenizer: Path, texts: Iterable[str], at_once: int = 10_000) -
 
 
 def prune(tokenizer: dict[str, Any], counts: Counter[int], size: int) -> tuple[dict[str, Any], list[int]]:
-    """A tokenizer of about `size` tokens, and the old ids of its tokens in their new order.
+    """Return a tokenizer of about `size` tokens, and the old ids of its tokens in their new order.
 
     Kept are special tokens, single bytes and the most used tokens, each together with the tokens that it is
     merged from, so that everything can still be written and kept words come out as before.
@@ -81,7 +81,7 @@ def prune(tokenizer: dict[str, Any], counts: Counter[int], size: int) -> tuple[d
 
 
 def _derivation(token: str, made_of: dict[str, tuple[str, ...]]) -> set[str]:
-    """The token and everything that it is merged from."""
+    """Return the token and everything that it is merged from."""
     found, open_tokens = set(), [token]
     while open_tokens:
         current = open_tokens.pop()
@@ -92,7 +92,7 @@ def _derivation(token: str, made_of: dict[str, tuple[str, ...]]) -> set[str]:
 
 
 def spread(layers: int, kept: int) -> Sequence[int]:
-    """Which of a model's layers to keep: the first, the last, and the rest evenly between.
+    """Return which of a model's layers to keep: the first, the last, and the rest evenly between.
 
     >>> spread(30, 4)
     [0, 10, 19, 29]
@@ -108,7 +108,7 @@ FIRST_STEPS = torch.linspace(0.3, 1.4, 34)
 
 
 def spellings(dialogues: Sequence[Dialogue]) -> Iterator[str]:
-    """Every dialogue as the model will read it: with either separator, and in the spaced style."""
+    """Yield every dialogue as the model will read it: with either separator, and in the spaced style."""
     for dialogue in dialogues:
         turns = [turn.text for turn in dialogue.turns]
         yield from (separator.join(turns) for separator in TURN_SEPARATORS)
@@ -130,7 +130,7 @@ def smaller_vocabulary(base: Path, out: Path, texts: Iterable[str], size: int) -
 
 
 def load(folder: Path, keep_layers: int | None = None, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
-    """The model in a folder, with only some of its layers if asked."""
+    """Return the model in a folder, with only some of its layers if asked."""
     model = open_network(LlamaForCausalLM, folder, dtype=dtype)
     if keep_layers is not None and keep_layers < len(model.model.layers):
         kept = [model.model.layers[i] for i in spread(len(model.model.layers), keep_layers)]
@@ -155,7 +155,7 @@ class NextTokens:
         self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
 
     def text(self, rng: Random) -> str:
-        """One stretch."""
+        """Return one drawn text."""
         dialogue, turn = self._places.draw(rng)
         if rng.random() < self._config.exchanges:
             # As Holistic's authors tuned theirs: what is said and what is answered, as one sentence.
@@ -171,7 +171,7 @@ class NextTokens:
         return self.encoded([self.text(rng) for _ in range(self._config.batch)], self._config.chunks)
 
     def _packed(self, rng: Random, width: int) -> Batch:
-        """Texts end to end, each with the begin-of-text token before it and a newline behind it, cut into rows."""
+        """Return texts end to end as rows, each text after a begin-of-text token and before a newline."""
         rows, newline, ids = self._config.batch, self._tokenizer.encode("\n").ids, list[int]()
         while len(ids) < rows * width:
             for text in self._tokenizer.encode_batch_fast([self.text(rng) for _ in range(rows)]):
@@ -180,7 +180,7 @@ class NextTokens:
         return {"rows": rows, "input_ids": table, "targets": table}
 
     def encoded(self, texts: Sequence[str], chunks: int = 1) -> list[Batch]:
-        """Texts as tensors, in chunks of similar length."""
+        """Return texts as tensors, in chunks of similar length."""
         ids = [[self._start, *e.ids][: self._tokens] for e in self._tokenizer.encode_batch_fast(list(texts))]
         return [
             {
@@ -192,7 +192,7 @@ class NextTokens:
         ]
 
     def responses(self, rows: Sequence[Labelled], separators: Sequence[str]) -> Batch:
-        """Responses after their contexts as tensors, the responses alone to be predicted."""
+        """Return responses after their contexts as tensors, the responses alone to be predicted."""
         before, after = [], []
         for row, separator in zip(rows, separators, strict=True):
             context = (row.first or "").replace(SEPARATOR, separator)
@@ -226,7 +226,7 @@ class NextTokens:
 
     @torch.no_grad()
     def perplexity(self, model: nn.Module, texts: Sequence[str], size: int = 32) -> float:
-        """exp of the mean loss per token of these texts."""
+        """Return the exponential of the mean loss per token of these texts."""
         model.eval()
         device = next(model.parameters()).device
         total, count = 0.0, 0
@@ -279,7 +279,7 @@ def _linear_layers(model: LlamaForCausalLM) -> list[nn.Linear]:
 
 
 def start_quantised(model: LlamaForCausalLM, levels: int) -> None:
-    """From here on, train the weights of every layer as they will be stored."""
+    """Register the grid on every layer: from here on its weights train as they will be stored."""
     for layer in _linear_layers(model):
         if not parametrize.is_parametrized(layer, "weight"):
             parametrize.register_parametrization(layer, "weight", GridWeights(layer.weight, levels))
@@ -298,7 +298,7 @@ ALONE = 0.25
 
 
 def responses_of(dialogues: Sequence[Dialogue], config: Config) -> NextUtteranceTask:
-    """True and wrong responses, without facts: a language model is not told any."""
+    """Return the task of true and wrong responses, without facts."""
     tfidf = TfIdf(turn.text for dialogue in dialogues for turn in dialogue.turns)
     return NextUtteranceTask(dialogues, dataclasses.replace(config, fact_share=0.0), tfidf)
 
@@ -340,14 +340,14 @@ class Contrast:
 
 
 def preference(true: Tensor, wrong: Tensor, sharpness: float) -> Tensor:
-    """How far true responses are from being likelier than wrong ones: than the one beside them, and than any."""
+    """Return the ranking loss of true responses against their own wrong one and against all wrong ones."""
     beside = nn.functional.softplus(-sharpness * (true - wrong)).mean()
     across = nn.functional.softplus(-sharpness * (true[:, None] - wrong[None, :])).mean()
     return (beside + across) / 2
 
 
 def log_probs(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The log-probability of each row's targets together, and how many they are."""
+    """Return the log-probability of each row's targets together, and how many they are."""
     logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
     targets = batch["targets"][:, 1:]
     real = targets != IGNORED
@@ -358,7 +358,7 @@ def log_probs(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def told_apart(model: nn.Module, fluent: NextTokens, held: Sequence[Dialogue], config: Config) -> dict[str, Any]:
-    """How often held-out true responses are likelier than wrong ones, by their sum and by their mean."""
+    """Return how often held-out true responses are likelier than wrong ones, by their sum and by their mean."""
     model.eval()
     device = next(model.parameters()).device
     task, count = responses_of(held, config), max(1, config.validate // 2)

@@ -60,7 +60,7 @@ def read_tensors(path: Path) -> Tensors:
 
 
 def open_network(kind: type[Network], folder: Path, **options: Any) -> Network:
-    """The transformers model in a folder, from safetensors alone: unpickling weights would run what is in them."""
+    """Return the transformers model in a folder, from safetensors alone: unpickling would execute code."""
     try:
         with quiet_loading():
             return kind.from_pretrained(folder, use_safetensors=True, **options)
@@ -98,7 +98,7 @@ def save_heads(folder: Path, weights: Tensors, layout: dict[str, Any]) -> None:
 
 
 def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Tensors, where: Any) -> None:
-    """Everything that resuming needs: weights, their average, the optimizer's moments, and the place in the run."""
+    """Write the weights, their average, the optimizer's moments and the position in the run, for resuming."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {f"model.{name}": value.detach().cpu() for name, value in trainable(model).items()}
     tensors |= {f"average.{name}": value.cpu() for name, value in average.items()}
@@ -132,5 +132,5 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
 
 
 def trainable(model: nn.Module) -> Tensors:
-    """The parameters that training changes, by name."""
+    """Return the parameters that training changes, by name."""
     return {name: value for name, value in model.named_parameters() if value.requires_grad}

@@ -82,14 +82,14 @@ class MaskedLanguageModel(nn.Module):
 
 
 def trunk_of(folder: Path, dtype: torch.dtype = torch.float32) -> BertModel | LlamaModel:
-    """The bare trunk of the model in a folder: BERT's, a masked language model's or a causal one's."""
+    """Return the bare trunk of the model in a folder: BERT's, a masked language model's or a causal one's."""
     if is_causal(folder):
         return checkpoint.open_network(LlamaModel, folder, dtype=dtype, use_cache=False)
     return checkpoint.open_network(BertModel, folder, add_pooling_layer=False, dtype=dtype)
 
 
 def is_causal(folder: Path) -> bool:
-    """Whether the model in a folder reads from left to right."""
+    """Return whether the model in a folder reads from left to right."""
     return bool(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "llama")
 
 
@@ -125,7 +125,7 @@ def _passing_on(layer: nn.Module) -> nn.Module:
 def classifier(
     base: Path, labels: Mapping[str, Sequence[str]], dropout: float, freeze_words: bool, layers: int | None = None
 ) -> TrunkClassifier:
-    """A classifier over the trunk of the model in a folder, grown if asked; heads that an earlier run left go on."""
+    """Return a classifier over the trunk in a folder, grown if asked, with the heads that an earlier run saved."""
     trunk = trunk_of(base)
     if layers is not None:
         if not isinstance(trunk, BertModel) or layers < trunk.config.num_hidden_layers:
@@ -142,7 +142,7 @@ def classifier(
 
 
 def load_classifier(folder: Path, dtype: torch.dtype = torch.float32) -> TrunkClassifier:
-    """A classifier as an earlier run saved it."""
+    """Return a classifier as an earlier run saved it."""
     layout = json.loads((folder / checkpoint.HEADS_LAYOUT).read_text(encoding="utf-8"))
     model = TrunkClassifier(trunk_of(folder, dtype), {name: of["labels"] for name, of in layout["heads"].items()})
     model.heads.load_state_dict(checkpoint.read_tensors(folder / checkpoint.HEADS))
@@ -150,7 +150,7 @@ def load_classifier(folder: Path, dtype: torch.dtype = torch.float32) -> TrunkCl
 
 
 def masked_lm(base: Path, freeze_words: bool) -> MaskedLanguageModel:
-    """A masked language model over the BERT model in a folder; a head that is missing there starts afresh."""
+    """Return a masked language model over the BERT model in a folder; a head that is missing there starts afresh."""
     model = checkpoint.open_network(BertForMaskedLM, base, dtype=torch.float32)
     model.tie_weights()
     _freeze(model.bert, freeze_words)
@@ -169,7 +169,7 @@ def _freeze(trunk: BertModel | LlamaModel, freeze_words: bool) -> None:
 
 
 def config_of(trunk: Any, architecture: str) -> dict[str, Any]:
-    """The configuration to store beside a trunk's weights."""
+    """Return the configuration to store beside a trunk's weights."""
     config: PretrainedConfig = trunk.config
     return {**config.to_diff_dict(), "architectures": [architecture], "dtype": "float16"}
 
@@ -178,12 +178,12 @@ READ = ("input_ids", "token_type_ids", "attention_mask")
 
 
 def encoder_of(config: Config) -> PairEncoder:
-    """The tokenizer of the BERT model to start from, with the configured lengths."""
+    """Return the tokenizer of the BERT model to start from, with the configured lengths."""
     return PairEncoder(config.base / "tokenizer.json", config.context_tokens, config.response_tokens)
 
 
 def pairs_of(folder: Path, config: Config) -> EncodePairs:
-    """How the model in a folder, BERT or causal, reads a pair of texts."""
+    """Return how the model in a folder, BERT or causal, reads a pair of texts."""
     lengths = config.context_tokens, config.response_tokens
     if not is_causal(folder):
         return PairEncoder(folder / "tokenizer.json", *lengths)
@@ -226,7 +226,7 @@ class Classification:
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The logits of one chunk."""
+    """Return the logits of one chunk."""
     logits: Tensor = model(batch["head"], *(batch[name] for name in READ))
     return logits
 
@@ -234,7 +234,7 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 def encoded(
     rows: Sequence[Labelled], encode: EncodePairs, head: str, chunks: int = 1, in_order: bool = False
 ) -> Iterator[Batch]:
-    """The rows as tensors: in chunks of similar length so that little is spent on padding, or as they come in one."""
+    """Yield the rows as tensors, in chunks of similar length to save padding, or in one chunk in their order."""
     sequences = encode([row.first for row in rows], [row.second for row in rows])
     for part in [list(range(len(rows)))] if in_order else by_length(sequences.ids, chunks):
         yield {
@@ -247,7 +247,7 @@ def encoded(
 
 
 def by_length(ids: Sequence[Sequence[int]], chunks: int) -> list[list[int]]:
-    """Indices sorted by length and cut into that many chunks.
+    """Return indices sorted by length and cut into that many chunks.
 
     >>> by_length([[1, 1, 1], [1], [1, 1], [1]], 2)
     [[1, 3], [2, 0]]
@@ -258,7 +258,7 @@ def by_length(ids: Sequence[Sequence[int]], chunks: int) -> list[list[int]]:
 
 
 def tensors(sequences: Sequences, padding: int) -> dict[str, Tensor]:
-    """What a BERT model reads."""
+    """Return what a BERT model reads."""
     return {
         "input_ids": torch.from_numpy(pad(sequences.ids, padding)),
         "token_type_ids": torch.from_numpy(pad(sequences.segments, 0)),
@@ -277,7 +277,7 @@ class Masking:
         self._special = frozenset({encode.cls, encode.sep, encode.pad, encode.mask})
 
     def texts(self, rng: Random) -> tuple[str | None, str]:
-        """(context or none, utterance)."""
+        """Return (context or none, utterance)."""
         dialogue, turn = self._places.draw(rng)
         before = [t.text for t in dialogue.turns[max(0, turn - rng.randint(0, 3)) : turn]]
         *before, text = restyled([*before, dialogue.turns[turn].text], rng, self._config.restyle)
@@ -306,7 +306,7 @@ class Masking:
 def probabilities(
     model: nn.Module, rows: Sequence[Labelled], encode: EncodePairs, head: str, size: int = 256
 ) -> Tensor:
-    """The probability of every label for every row, in the order of the rows."""
+    """Return the probability of every label for every row, in the order of the rows."""
     model.eval()
     device = next(model.parameters()).device
     answers: Tensor | None = None
@@ -334,11 +334,11 @@ class Teachers:
                 compile_layers(model.trunk)
 
     def knows(self, head: str) -> bool:
-        """Whether any of them can answer this question."""
+        """Return whether any teacher has this head."""
         return any(head in model.heads for model in self._models)
 
     def reads(self, rows: Sequence[Labelled], head: str, number: str) -> Batch:
-        """These rows as the teachers will read them, to be put beside what the learner reads."""
+        """Return these rows as each teacher's inputs, for a batch of the learner."""
         read: Batch = {"number": number}
         for place, reader in enumerate(self._readers):
             (seen,) = encoded(rows, reader, head, in_order=True)
@@ -347,7 +347,7 @@ class Teachers:
 
     @torch.no_grad()
     def answer(self, batch: Batch, head: str) -> Tensor:
-        """Log-probabilities of the labels: the mean of what those say who know the question."""
+        """Return log-probabilities of the labels, averaged over the teachers that have this head."""
         known = self._said.get(batch["number"])
         if known is None:
             said = [

@@ -101,7 +101,7 @@ class Config:
     def make(
         cls, objective: str, *, data: Sequence[str | Path], out: str | Path, base: str | Path, **options: Any
     ) -> Config:
-        """A checked configuration from plain values, as the command line or a JSON file gives them."""
+        """Return a checked configuration from plain values, as the command line or a JSON file gives them."""
         known = {f.name for f in dataclasses.fields(cls)}
         unknown = sorted(set(options) - known)
         if unknown:
@@ -181,7 +181,7 @@ class Config:
                 raise TurnwiseError(f"{name} is {given}; the base has {most} {limit}")
 
     def _fitted(self, asked: bool) -> Config:
-        """The same with contexts no longer than the models' positions leave room for, unless that length was asked."""
+        """Return the configuration with contexts cut to the models' positions, unless that length was requested."""
         room = min(map(_positions, self.models)) - self.response_tokens - MARKS
         if room >= self.context_tokens:
             return self
@@ -195,25 +195,25 @@ class Config:
 
     @property
     def models(self) -> list[Path]:
-        """Every model that reads the examples: the one to start from, and those that teach."""
+        """Return the folders of all models that read the examples: the base and the teachers."""
         return [self.base, *self.teacher]
 
     def drawing(self, index: int, what: str = "") -> Random:
-        """The generator that a batch is drawn from."""
+        """Return the generator that a batch is drawn from."""
         return Random(f"{self.seed}:{what}{self.first_batch + index}")
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The objectives that are trained together."""
+        """Return the objectives that are trained together."""
         return tuple(self.objective.split("+"))
 
     @property
     def rate(self) -> float:
-        """The learning rate in force."""
+        """Return the learning rate in force."""
         return self.learning_rate or LEARNING_RATE.get(self.objective, 1e-4)
 
     def record(self) -> dict[str, Any]:
-        """The configuration as JSON can hold it; files by name alone, since folders mean nothing elsewhere."""
+        """Return the configuration as JSON can hold it; files by name alone, since folders mean nothing elsewhere."""
         plain = dataclasses.asdict(self)
         for key, value in plain.items():
             if isinstance(value, Path):
@@ -224,7 +224,7 @@ class Config:
 
 
 def _mix(shares: Mapping[str, Any]) -> Mix:
-    """How often each kind of wrong response is drawn; a kind that is not known is refused."""
+    """Return how often each kind of wrong response is drawn; a kind that is not known is refused."""
     kinds = [kind.name for kind in dataclasses.fields(Mix)]
     unknown = sorted(set(shares) - set(kinds))
     if unknown:
@@ -233,7 +233,7 @@ def _mix(shares: Mapping[str, Any]) -> Mix:
 
 
 def _rules(given: Mapping[str, Any]) -> Rules:
-    """How `vup`'s utterances are broken; what is not known, or cannot be, is refused."""
+    """Return how `vup`'s utterances are broken; what is not known, or cannot be, is refused."""
     known = [rule.name for rule in dataclasses.fields(Rules)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -245,7 +245,7 @@ def _rules(given: Mapping[str, Any]) -> Rules:
 
 
 def _positions(folder: Path) -> float:
-    """How many tokens the model in a folder can tell apart by their places; no end to them where places are rotated."""
+    """Return the number of positions of the model in a folder; infinite for rotary positions."""
     described = _described(folder)
     try:
         return math.inf if described["model_type"] == "llama" else int(described.get("max_position_embeddings", 512))
@@ -254,7 +254,7 @@ def _positions(folder: Path) -> float:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    """The configuration of the model in a folder, which says at least what type of model it is."""
+    """Return the configuration of the model in a folder, which has at least a model type."""
     try:
         described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return {"model_type": described["model_type"], **described}

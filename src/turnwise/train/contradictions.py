@@ -71,7 +71,7 @@ class InferencePair:
 
 
 def polarity(text: str) -> int:
-    """+1 for an utterance that opens with consent, -1 for one that opens with refusal, 0 for any other.
+    """Return +1 for an utterance that opens with consent, -1 for one that opens with refusal, 0 for any other.
 
     >>> polarity("Yes, please."), polarity("No , thanks ."), polarity("Tea.")
     (1, -1, 0)
@@ -81,7 +81,7 @@ def polarity(text: str) -> int:
 
 
 def negate(text: str) -> str | None:
-    """The opposite, by taking a "not" away or putting one in; None where neither is possible.
+    """Return the negated text, by removing or inserting a "not"; None if neither is possible.
 
     >>> negate("I am at home."), negate("I can't swim."), negate("I like tea.")
     ('I am not at home.', 'I can swim.', "I don't like tea.")
@@ -105,7 +105,7 @@ def negate(text: str) -> str | None:
 
 
 def with_antonym(text: str, rng: Random) -> str | None:
-    """One word replaced by its opposite."""
+    """Return one word replaced by its opposite."""
     words = text.split(" ")
     places = [i for i, word in enumerate(words) if word.lower().strip(".,!?") in ANTONYMS]
     if not places:
@@ -117,7 +117,7 @@ def with_antonym(text: str, rng: Random) -> str | None:
 
 
 def with_other_number(text: str, rng: Random) -> str | None:
-    """One number replaced by another."""
+    """Return one number replaced by another."""
     found = [*re.finditer(r"\b\d+\b", text), *re.finditer(rf"\b(?:{'|'.join(_NUMBERS[1:])})\b", text.lower())]
     if not found:
         return None
@@ -131,7 +131,7 @@ def with_other_number(text: str, rng: Random) -> str | None:
 
 
 def with_other_answer(text: str, rng: Random) -> str | None:
-    """A yes made a no, or a no made a yes, leaving out what depends on it."""
+    """Return a refusal for a consent, or a consent for a refusal; None for other texts."""
     sign = polarity(text)
     if not sign:
         return None
@@ -161,7 +161,7 @@ CHANGES: tuple[Callable[[str, Random], str | None], ...] = (
 
 
 def contradict(text: str, rng: Random) -> str | None:
-    """The text changed by the first of the rules, in random order, that applies."""
+    """Return the text changed by the first of the rules, in random order, that applies."""
     for change in rng.sample(CHANGES, len(CHANGES)):
         changed = change(text, rng)
         if changed and changed != text:
@@ -170,7 +170,7 @@ def contradict(text: str, rng: Random) -> str | None:
 
 
 def in_other_words(text: str, rng: Random, share: float = 0.3) -> str:
-    """Some words replaced by a synonym of their commonest sense.
+    """Return some words replaced by a synonym of their commonest sense.
 
     >>> in_other_words("I see a car .", Random(3), share=1.0)
     'I see a auto .'
@@ -191,7 +191,7 @@ def _first_sense(word: str) -> tuple[str, ...]:
 
 
 def restate(text: str, rng: Random) -> str:
-    """The same said again: another spelling, one of its sentences, other words for some, or a filler in front."""
+    """Return a restatement: another spelling, one of its sentences, some synonyms, or an opening filler."""
     sentences = [s for s in re.split(r"(?<=[.!?])\s+", text) if len(s.split()) > 2]
     said = rng.choice(sentences) if len(sentences) > 1 and rng.random() < 0.5 else text
     if rng.random() < 0.5:
@@ -202,7 +202,7 @@ def restate(text: str, rng: Random) -> str:
 
 
 def same_speaker_pairs(dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-    """Each utterance with the same speaker's next one."""
+    """Yield each utterance with the same speaker's next one."""
     last: dict[str, str] = {}
     for turn in dialogue.turns:
         if turn.speaker in last:
@@ -211,7 +211,7 @@ def same_speaker_pairs(dialogue: Dialogue) -> Iterator[tuple[str, str]]:
 
 
 def answers_by_question(dialogues: Iterable[Dialogue]) -> dict[tuple[str, ...], list[str]]:
-    """What people answered to a question, by its words; questions that were asked at least twice."""
+    """Return the answers to each question that was asked at least twice, by its words."""
     answers: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for dialogue in dialogues:
         for asked, answered in zip(dialogue.turns, dialogue.turns[1:], strict=False):
@@ -223,13 +223,13 @@ def answers_by_question(dialogues: Iterable[Dialogue]) -> dict[tuple[str, ...], 
 
 
 def overlap(a: str, b: str) -> float:
-    """Shared words over the smaller of the two sets of words."""
+    """Return the number of shared words, divided by the size of the smaller set."""
     first, second = set(words_of(a)), set(words_of(b))
     return len(first & second) / max(1, min(len(first), len(second)))
 
 
 def two_answers(answers: Sequence[str], rng: Random) -> InferencePair | None:
-    """Two people's answers to one question, as if one speaker gave both."""
+    """Return two people's answers to one question as a pair, with the label that rules find."""
     first, second = rng.sample(list(answers), 2)
     signs = polarity(first), polarity(second)
     if signs[0] * signs[1] < 0:
@@ -255,7 +255,7 @@ class InferencePairs:
             raise TooLittleError("no dialogue is long enough for a speaker to speak twice")
 
     def draw(self, rng: Random) -> InferencePair:
-        """One pair."""
+        """Return one pair."""
         if self._asked and rng.random() < 0.35:
             answered = two_answers(rng.choice(self._asked), rng)
             if answered:

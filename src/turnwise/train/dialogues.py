@@ -42,12 +42,12 @@ class Dialogue:
     wrong: tuple[str, ...] = ()
 
     def facts_for(self, speaker: str) -> tuple[str, ...]:
-        """What this speaker may talk about."""
+        """Return the facts of this speaker and those of everybody."""
         return self.facts.get(speaker, ()) + self.facts.get(EVERYBODY, ())
 
 
 def read(paths: Iterable[str | Path]) -> list[Dialogue]:
-    """Every dialogue of the files (`.jsonl`, or `.jsonl.xz`), in order; the file's stem names the corpus."""
+    """Return every dialogue of the files (`.jsonl`, or `.jsonl.xz`), in order; the file's stem names the corpus."""
     return [dialogue for path in paths for dialogue in _read_file(Path(path))]
 
 
@@ -58,7 +58,7 @@ def _read_file(path: Path) -> Iterator[Dialogue]:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a text file, plain or `.xz`, that hold anything."""
+    """Yield the numbered lines of a text file, plain or `.xz`, that are not blank."""
     if not path.is_file():
         raise TurnwiseError(f"{path}: no such file; give .jsonl or .jsonl.xz files")
     open_text = lzma.open if path.suffix == ".xz" else open
@@ -86,7 +86,7 @@ def _parse(line: str, corpus: str, where: str) -> Dialogue:
 
 
 def _wrong(item: Any) -> tuple[str, ...]:
-    """The options of a multiple-choice dialogue that are not its answer."""
+    """Return the options of a multiple-choice dialogue that are not its answer."""
     options = item.get("options")
     if not isinstance(options, list):
         return ()
@@ -94,7 +94,7 @@ def _wrong(item: Any) -> tuple[str, ...]:
 
 
 def facts_by_speaker(facts: Any) -> dict[str, tuple[str, ...]]:
-    """Facts in any of their forms (lists, objects with `text`, by speaker or not) as lines per speaker.
+    """Return facts in any of their forms (lists, objects with `text`, by speaker or not) as lines per speaker.
 
     >>> facts_by_speaker({"A": [{"text": "Cats purr."}, "I ski."]})
     {'A': ('Cats purr.', 'I ski.')}
@@ -131,7 +131,7 @@ def merge_runs(dialogue: Dialogue) -> Dialogue:
 
 
 def split(dialogues: Sequence[Dialogue], share: float, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:
-    """(kept, held out), decided by a hash of what was said, so that copies land on the same side."""
+    """Return (kept, held out), split by a hash of the utterances, so that copies are on the same side."""
     kept: list[Dialogue] = []
     held: list[Dialogue] = []
     for dialogue in dialogues:
@@ -180,7 +180,7 @@ LICENCES = {
 
 
 def licence_of(corpus: str) -> str:
-    """The licence of a corpus.
+    """Return the licence of a corpus.
 
     >>> licence_of("dailydialog_train")
     'CC BY-NC-SA 4.0'
@@ -209,11 +209,11 @@ class Decontamination:
     removed: tuple[Removal, ...] = field(default=())
 
     def by_corpus(self) -> dict[str, int]:
-        """How many dialogues each corpus lost."""
+        """Return how many dialogues each corpus lost."""
         return dict(Counter(removal.dialogue_id.split("/")[0] for removal in self.removed))
 
     def summary(self) -> str:
-        """One line for people."""
+        """Return a summary in one line."""
         lost = ", ".join(f"{corpus} {count}" for corpus, count in sorted(self.by_corpus().items()))
         return f"removed {len(self.removed)} of {self.seen} dialogues that overlap with evaluation data" + (
             f" ({lost})" if lost else ""
@@ -221,7 +221,7 @@ class Decontamination:
 
 
 def fingerprint(utterance: str) -> str | None:
-    """What two copies of an utterance share whatever their case, spacing and punctuation; None if too short.
+    """Return an utterance without case, spacing and punctuation; None if it is too short.
 
     >>> fingerprint("I do n't think so , do you ?") == fingerprint("I don't think so, do you?")
     True
@@ -235,7 +235,7 @@ def fingerprint(utterance: str) -> str | None:
 
 
 def evaluation_fingerprints(paths: Iterable[str | Path]) -> set[str]:
-    """Fingerprints of every utterance in the files: whatever `score` reads, or dialogues."""
+    """Return fingerprints of every utterance in the files: whatever `score` reads, or dialogues."""
     prints: set[str] = set()
     for path in paths:
         for file, records in read_unchecked(path):
@@ -258,7 +258,7 @@ def _said(file: str, records: Records) -> Iterator[str]:
 
 
 def utterances(item: Mapping[str, Any]) -> list[str]:
-    """Everything that was said in one line of a file, in whichever of the known forms.
+    """Return all utterances in one line of a file, in any of the known forms.
 
     >>> utterances({"context": "Hi!\\nTea?", "response": "Yes.", "references": None})
     ['Hi!', 'Tea?', 'Hi!\\nTea?', 'Yes.']
@@ -270,7 +270,7 @@ def utterances(item: Mapping[str, Any]) -> list[str]:
 
 
 def _texts(value: object) -> list[str]:
-    """The texts in a value: itself, those of a list, or what a turn or message holds."""
+    """Return the texts in a value: itself, those of a list, or what a turn or message holds."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
@@ -316,7 +316,7 @@ def _item(line: str, where: str) -> dict[str, Any]:
 
 
 def decontaminate(dialogues: Sequence[Dialogue], prints: set[str]) -> tuple[list[Dialogue], Decontamination]:
-    """The dialogues that share no utterance of six or more words with the evaluation data, and the rest."""
+    """Return the dialogues without an utterance of six or more words of the evaluation data, and a report."""
     clean: list[Dialogue] = []
     removed: list[Removal] = []
     for dialogue in dialogues:

@@ -98,7 +98,7 @@ def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 def pad(rows: Sequence[Sequence[int]], value: int) -> Ids:
-    """A rectangle of ids, filled up on the right.
+    """Return a rectangle of ids, filled up on the right.
 
     >>> pad([[1, 2], [3]], 0).tolist()
     [[1, 2], [3, 0]]
@@ -113,7 +113,7 @@ def pad(rows: Sequence[Sequence[int]], value: int) -> Ids:
 def mask_tokens(
     ids: Sequence[int], special: frozenset[int], mask: int, vocabulary: int, rng: Random, share: float = 0.15
 ) -> tuple[list[int], list[int]]:
-    """BERT's corruption: of a share of the tokens, 80 % become the mask, 10 % another token, 10 % stay.
+    """Return corrupt as BERT does: of a share of the tokens, 80 % become the mask, 10 % another token, 10 % stay.
 
     Returns the corrupted ids and the targets, which are `IGNORED` wherever nothing is to be predicted. At
     least one token is always chosen if there is one.

@@ -187,7 +187,7 @@ def _batches(objective: Objective, config: Config, accelerator: Accelerator, sta
 
 
 def _schedule(progress: float, warmup: float) -> float:
-    """Linear up, then linear down to nothing.
+    """Return the factor of the learning rate, which rises linearly and then falls linearly to 0.
 
     >>> _schedule(0.05, 0.1), round(_schedule(0.55, 0.1), 6)
     (0.5, 0.5)
@@ -262,7 +262,7 @@ class Fitted:
 
     @property
     def loss(self) -> float:
-        """The validation loss of the kept weights."""
+        """Return the validation loss of the kept weights."""
         return self.epochs[self.best]["validation"]
 
     def record(self) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def fit_epochs(
 
 
 def _groups(model: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
-    """The weights that learn, with their rates."""
+    """Return the trainable weights as groups with their learning rates."""
     learning = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     inside = [weight for name, weight in learning if name.startswith("encoder.")]
     others = [weight for name, weight in learning if not name.startswith("encoder.")]

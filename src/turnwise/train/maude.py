@@ -84,11 +84,11 @@ class MaudeOptions:
 
     @property
     def others(self) -> int:
-        """How many responses of the batch each context is held against, if random utterances are to be learnt."""
+        """Return the number of responses of the batch that serve as random utterances for each context."""
         return self.in_batch if "rand_utt" in self.negatives else 0
 
     def record(self) -> dict[str, Any]:
-        """The options as JSON can hold them."""
+        """Return the options as JSON can hold them."""
         listed = {name: list(getattr(self, name)) for name in ("negatives", "recent", "learning")}
         return dataclasses.asdict(self) | listed
 
@@ -108,7 +108,7 @@ class MaudeNetwork(nn.Module):
     scale: Tensor
 
     def __init__(self, width: int, options: MaudeOptions, encoder: nn.Module | None = None, parts: int = 1) -> None:
-        """`parts` is how many vectors, one of each layer that is read, lie side by side in a vector of this width."""
+        """Build the layers; a vector of this width holds `parts` vectors side by side, one of each encoder layer."""
         super().__init__()
         # Texts to vectors, where the encoder learns too.
         self.encoder = encoder
@@ -157,7 +157,7 @@ class MaudeNetwork(nn.Module):
             raise TurnwiseError(f"the head to go on from is of another form ({problem})") from None
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Vectors in the smaller space, followed by their directions where likeness is asked for."""
+        """Return the projected vectors, followed by their directions if `recent` is set."""
         scaled = (vectors - self.centre) / self.scale
         projected: Tensor = self.down(self.input_dropout(scaled))
         if not self.options.recent:
@@ -165,7 +165,7 @@ class MaudeNetwork(nn.Module):
         return torch.cat([projected, _directions(_cut(scaled, self.parts)).flatten(-2)], dim=-1)
 
     def contexts(self, turns: Tensor, row: Tensor, length: Tensor) -> Tensor:
-        """The vector of the first `length` turns of each `row`; turns are projected already."""
+        """Return the vector of the first `length` turns of each `row`; turns are projected already."""
         size = self.options.down_size
         context = self._read(turns[..., :size], row, length)
         if not self.options.recent:
@@ -173,7 +173,7 @@ class MaudeNetwork(nn.Module):
         return torch.cat([context, self._faded(turns[..., size:], row, length)], dim=-1)
 
     def _read(self, turns: Tensor, row: Tensor, length: Tensor) -> Tensor:
-        """In one direction all beginnings of a dialogue come out of one pass; in two, each has to be read by itself."""
+        """Return context vectors: in one pass for one direction; with two directions, one pass for each prefix."""
         if not self.options.bidirectional:
             states, _ = self.transition(turns)
             pooled: Tensor = states.cummax(dim=1).values[row, length - 1]
@@ -185,7 +185,7 @@ class MaudeNetwork(nn.Module):
         return self.mix(states.amax(dim=1))  # type: ignore[no-any-return]
 
     def _faded(self, directions: Tensor, row: Tensor, length: Tensor) -> Tensor:
-        """The sum of the directions of the turns so far, which fade at each of the rates (examples, rates * width)."""
+        """Return decayed sums of the directions of the turns so far, one for each rate (examples, rates * width)."""
         place = torch.arange(directions.shape[1], device=directions.device)
         ago = place[:, None] - place
         kept = torch.stack([(ago >= 0) * rate ** ago.clamp(min=0) for rate in self.options.recent])
@@ -193,7 +193,7 @@ class MaudeNetwork(nn.Module):
         return faded[row, length - 1].flatten(1)
 
     def score(self, context: Tensor, response: Tensor) -> Tensor:
-        """The logit of each response (examples, responses, size) after its context (examples, size)."""
+        """Return the logit of each response (examples, responses, size) after its context (examples, size)."""
         size = self.options.down_size
         r = response[..., :size]
         c = context[:, None, :size].expand_as(r)
@@ -208,7 +208,7 @@ class MaudeNetwork(nn.Module):
         return self.out(self.dropout(hidden))[..., 0] + direct  # type: ignore[no-any-return]
 
     def forward(self, batch: DialogueBatch) -> tuple[Tensor, Tensor]:
-        """Logits (examples, 1 + negatives), the true response first, and which of them count.
+        """Return logits (examples, 1 + negatives), the true response first, and which of them count.
 
         While it learns, responses of the same batch come last, first those of other dialogues.
         """
@@ -232,7 +232,7 @@ class MaudeNetwork(nn.Module):
 
 
 def _in_batch(batch: DialogueBatch, others: int, own: int) -> tuple[Tensor, Tensor]:
-    """For each example some examples of other dialogues, then some of its own, and which of them are indeed others."""
+    """Return indices of other examples (of other dialogues, then of the same), and a mask of valid ones."""
     row, place = batch.row, torch.arange(len(batch.row), device=batch.row.device)[:, None]
     sizes = torch.bincount(row)
     first, size = (sizes.cumsum(0) - sizes)[row][:, None], sizes[row][:, None]
@@ -249,7 +249,7 @@ def _directions(vectors: Tensor) -> Tensor:
 
 
 def _cut(vectors: Tensor, *counts: int) -> Tensor:
-    """Vectors cut into so many parts."""
+    """Return vectors with the last axis cut into these numbers of parts."""
     return vectors.reshape(*vectors.shape[:-1], *counts, -1)
 
 
@@ -281,7 +281,7 @@ def save_head(
 
 
 def folded(model: MaudeNetwork) -> dict[str, Floats]:
-    """The weights by name, with what is done to vectors first made part of the down-projection."""
+    """Return the weights by name, with what is done to vectors first made part of the down-projection."""
     kept = {name: value for name, value in model.state_dict().items() if not name.startswith("encoder.")}
     tensors = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in kept.items()}
     centre, scale = tensors.pop("centre"), tensors.pop("scale")
@@ -296,7 +296,7 @@ def _save_trunk(trunk: Any, folder: Path) -> None:
 
 
 def nce(logits: Tensor, counts: Tensor, form: Loss = "mean") -> Tensor:
-    """The loss of each example: column 0 is the true response, `counts` is how much each of the others does.
+    """Return the loss of each example: column 0 is the true response, `counts` is how much each of the others does.
 
     `mean` is the released form, the mean over positive and negatives; `paper` adds the mean of the negatives to the
     positive's loss, as the text has it.
@@ -314,7 +314,7 @@ def nce(logits: Tensor, counts: Tensor, form: Loss = "mean") -> Tensor:
 
 
 def batch_loss(model: MaudeNetwork, batch: DialogueBatch) -> Tensor:
-    """The mean loss of a batch."""
+    """Return the mean loss of a batch."""
     logits, present = model(batch)
     options, others = model.options, model.options.others if model.training else 0
     # A corrupted context is scored after all corrupted responses, and responses of the same batch after that.
@@ -352,7 +352,7 @@ def train_maude(
     unlike: Mapping[str, Sequence[Sampled]] | None = None,
     start: Mapping[str, Floats] | None = None,
 ) -> tuple[MaudeNetwork, Fitted]:
-    """A trained network, over vectors that are given, or with an encoder that learns with it.
+    """Return a trained network, over vectors that are given, or with an encoder that learns with it.
 
     A batch of the recipe is that many dialogues, with all their turns. `parts` is how many layers' vectors lie side by
     side in each of those that are given. `unlike` are other dialogues, by corpus, that are only asked about at the end.
@@ -400,7 +400,7 @@ def held_out(
     index: Mapping[str, int] | None,
     recipe: Recipe,
 ) -> dict[str, dict[str, float]]:
-    """For each kind of response how far its mean score lies below the true ones', and how often it does."""
+    """Return, for each kind of response, how far and how often its score lies below the true response's."""
     found: dict[str, dict[str, float]] = {}
     asked: list[tuple[tuple[Kind, ...], float]] = [(SETS["all"], 0.0)]
     if any(one.reworded for one in dialogues):

@@ -48,18 +48,18 @@ class Sampled:
     generated: Mapping[int, str] = field(default_factory=dict)
 
     def texts(self) -> Iterable[str]:
-        """Everything that a vector is needed for."""
+        """Yield all texts that need a vector."""
         yield from self.turns
         for variants in (*self.corrupted.values(), self.reworded, self.generated):
             yield from variants.values()
 
     def record(self) -> dict[str, Any]:
-        """The dialogue as JSON can hold it."""
+        """Return the dialogue as JSON can hold it."""
         return asdict(self)
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Sampled:
-        """What `record` gave; JSON has made text of the numbers of turns."""
+        """Return the dialogue of a record; JSON keys are turned back into numbers of turns."""
         kinds = {kind: _by_place(variants) for kind, variants in record["corrupted"].items()}
         return cls(tuple(record["turns"]), kinds, _by_place(record["reworded"]), _by_place(record["generated"]))
 
@@ -69,7 +69,7 @@ def _by_place(variants: Mapping[str, str]) -> dict[int, str]:
 
 
 def plain_turns(dialogue: Dialogue, style: Callable[[str], str] = spaced) -> tuple[str, ...]:
-    """What was said, in lower case and with marks apart, as ConvAI2 comes; without a partner's silence."""
+    """Return the turns in lower case with spaced punctuation, as in ConvAI2, without silent turns."""
     said = (" ".join(style(turn.text).lower().split()) for turn in dialogue.turns)
     return tuple(text for text in said if text and text != SILENCE)[:MOST_TURNS]
 
@@ -84,7 +84,7 @@ def sample(
     replies: int = 0,
     restyle: float = 1.0,
 ) -> list[Sampled]:
-    """Dialogues with their variants; at most `corrupt` turns of each are varied, at all of them if it is None.
+    """Return dialogues with their variants; at most `corrupt` turns of each are varied, at all of them if it is None.
 
     `reply` writes responses to contexts, one in each of the first `replies` dialogues. `restyle` is the share of
     dialogues with marks apart.
@@ -145,7 +145,7 @@ class Pool:
         self._texts = np.array([text for number in filled for text in responses[number]], dtype=np.int64)
 
     def draw(self, dialogues: Numbers, rng: np.random.Generator) -> Numbers:
-        """For each of these dialogues a uniformly random other one, then a uniformly random response in it."""
+        """Return a random response for each of these dialogues, drawn from a random other dialogue."""
         own, count = self._own[dialogues], len(self._counts)
         others = count - (own != NONE)
         if not len(dialogues) or others.min() < 1:
@@ -212,7 +212,7 @@ class DrawnDialogues:
         return len(self._lengths)
 
     def batch(self, places: Indices, rng: np.random.Generator) -> DialogueBatch:
-        """The dialogues with these numbers."""
+        """Return the dialogues with these numbers."""
         lengths = self._lengths[places]
         rows, turns = self._examples(places)
         wanted = self._responses(places[rows], turns, rng) if self._once is None else self._once[turns]
@@ -242,14 +242,14 @@ class DrawnDialogues:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _examples(self, dialogues: Indices) -> tuple[Numbers, Numbers]:
-        """The row of each example among these dialogues, and its turn among all turns."""
+        """Return the row of each example among these dialogues, and its turn among all turns."""
         counts = self._lengths[dialogues] - 1
         rows = np.repeat(np.arange(len(dialogues)), counts)
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return rows, self._starts[dialogues][rows] + 1 + within
 
     def _responses(self, dialogues: Numbers, turns: Numbers, rng: np.random.Generator) -> Numbers:
-        """The true responses, or now and then their paraphrases, and a response of each kind of negative."""
+        """Return the true responses, or now and then their paraphrases, and a response of each kind of negative."""
         again = self._again[turns]
         true = np.where((again != NONE) & (rng.random(len(turns)) < self._reworded), again, self._turns[turns])
         wrong = [
@@ -265,7 +265,7 @@ def _numbered(dialogues: Sequence[Sampled]) -> dict[str, int]:
 
 
 def _by_turn(variants: Sequence[Mapping[int, str]], lengths: Numbers, number: Mapping[str, int]) -> Numbers:
-    """The number of the text that may stand in place of each turn of all dialogues."""
+    """Return the number of the text that may stand in place of each turn of all dialogues."""
     found, start = np.full(int(lengths.sum()), NONE), 0
     for of, length in zip(variants, lengths.tolist(), strict=True):
         for place, text in of.items():

@@ -224,7 +224,7 @@ class Finding:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is reached; None without a bar."""
+        """Return whether the bar is reached; None without a bar."""
         return None if self.bar is None else self.value is not None and self.value >= self.bar
 
     def with_interval(self) -> Finding:

@@ -47,19 +47,19 @@ class Places:
         self._cumulative = list(accumulate(self.weights))
 
     def draw(self, rng: Random) -> Place:
-        """One place."""
+        """Return one place."""
         drawn = rng.random() * self._cumulative[-1]
         within = self.places[min(bisect(self._cumulative, drawn), len(self.places) - 1)]
         return within[rng.randrange(len(within))]
 
     def shares(self) -> dict[str, float]:
-        """How often each corpus is drawn."""
+        """Return how often each corpus is drawn."""
         total = self._cumulative[-1]
         return {corpus: round(w / total, 4) for corpus, w in zip(self.corpora, self.weights, strict=True)}
 
 
 def _weight(corpus: str, weights: Mapping[str, float]) -> float:
-    """The weight of the longest name in `weights` that the corpus begins with, else one."""
+    """Return the weight of the longest name in `weights` that the corpus begins with, else one."""
     named = [name for name in weights if corpus.startswith(name)]
     return weights[max(named, key=len)] if named else 1.0
 
@@ -81,13 +81,13 @@ class Mix:
     corrupted: float = 0.15
 
     def draw(self, rng: Random) -> WrongKind:
-        """One kind."""
+        """Return one kind."""
         kinds: tuple[WrongKind, ...] = ("random", "corpus", "dialogue", "similar", "corrupted")
         return rng.choices(kinds, [getattr(self, kind) for kind in kinds])[0]
 
 
 def corrupted(response: str, rng: Random) -> str | None:
-    """The response with its words reordered, dropped or repeated; None if it is too short to be harmed."""
+    """Return the response with its words reordered, dropped or repeated; None if it is too short to be harmed."""
     words = response.split()
     if len(words) < 3:
         return None
@@ -108,7 +108,7 @@ class Negatives:
             self._by_corpus[dialogue.corpus].append(index)
 
     def draw(self, dialogue: Dialogue, turn: int, mix: Mix, rng: Random) -> tuple[str, WrongKind]:
-        """A wrong response in place of `dialogue.turns[turn]`, and its kind.
+        """Return a wrong response in place of `dialogue.turns[turn]`, and its kind.
 
         A kind that this turn does not allow (nothing else in the dialogue, too short to corrupt) falls back to
         a random utterance. Where people wrote wrong answers, half of the time it is one of theirs. The true
@@ -132,20 +132,20 @@ class Negatives:
         return wrong, kind
 
     def random_utterance(self, dialogue: Dialogue, truth: str, rng: Random) -> str:
-        """A random turn of another dialogue, any corpus: first the dialogue, then the turn, as MAUDE draws."""
+        """Return a random turn of another dialogue, any corpus: first the dialogue, then the turn, as MAUDE draws."""
         found = self._elsewhere(dialogue, truth, range(len(self._pool)), rng)
         if found is None:
             raise ValueError("every other dialogue says the same")
         return found
 
     def same_dialogue(self, dialogue: Dialogue, turn: int, rng: Random) -> str | None:
-        """Another turn of the same dialogue, however near."""
+        """Return another turn of the same dialogue, however near."""
         truth = dialogue.turns[turn].text
         others = [t.text for i, t in enumerate(dialogue.turns) if i != turn and t.text != truth]
         return rng.choice(others) if others else None
 
     def similar(self, dialogue: Dialogue, turn: int, rng: Random) -> str | None:
-        """Of some random turns of the same corpus, the one whose words are closest to the context or the truth.
+        """Return the one of some random turns of the same corpus whose words are closest to the context or the truth.
 
         Choosing among a sample keeps wrong answers hard without looking for the one that is right after all.
         """
@@ -164,7 +164,7 @@ class Negatives:
     def _elsewhere(
         self, dialogue: Dialogue, truth: str, among: Sequence[int], rng: Random, tries: int = 20
     ) -> str | None:
-        """A random turn of a random other dialogue, or None if chance brings up nothing new."""
+        """Return a random turn of a random other dialogue, or None if chance brings up nothing new."""
         for _ in range(tries if among else 0):
             other = self._pool[among[rng.randrange(len(among))]]
             if other.id != dialogue.id and other.turns:

@@ -64,7 +64,7 @@ class ModelReply:
 
 @lru_cache(maxsize=2)
 def read_replies(path: Path | None) -> tuple[ModelReply, ...]:
-    """The replies in a file; none where there is no file."""
+    """Return the replies in a file; none where there is no file."""
     if path is None:
         return ()
     rows = (json.loads(line) for _, line in lines_of(path))
@@ -76,14 +76,14 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """What its head is called."""
+        """Return the name of its head."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the head tells apart."""
+        """Return the labels of its head."""
 
     def draw(self, rng: Random) -> Labelled:
-        """One example."""
+        """Return one example."""
 
 
 class NextUtteranceTask:
@@ -115,7 +115,7 @@ class NextUtteranceTask:
         return Labelled(context_text(turns), response, UNKNOWN, "written by a model")
 
     def example(self, dialogue: Dialogue, turn: int, response: str, label: int, kind: str, rng: Random) -> Labelled:
-        """The example of this response at this turn, true or not."""
+        """Return the example of this response at this turn, true or not."""
         fact = None
         facts = dialogue.facts_for(dialogue.turns[turn].speaker)
         if facts and rng.random() < self._config.fact_share:
@@ -184,7 +184,7 @@ class ValidityTask:
 
 
 def _reading_pieces(base: Path) -> Callable[[str], Sequence[str]]:
-    """Cuts a text as the tokenizer of the model to start from does; its marks stay in the pieces."""
+    """Return a function that cuts a text as the base model's tokenizer does, with the marks of pieces."""
     from tokenizers import Tokenizer
 
     return partial(_pieces, Tokenizer.from_file(str(base / "tokenizer.json")))
@@ -240,7 +240,7 @@ class EmotionTask:
         return self.example(dialogue, turn, rng.random() < 0.75, rng)
 
     def example(self, dialogue: Dialogue, turn: int, with_context: bool, rng: Random) -> Labelled:
-        """The example of one turn, with up to three turns before it if asked."""
+        """Return the example of one turn, with up to three turns before it if asked."""
         before = [t.text for t in dialogue.turns[max(0, turn - 3) : turn]] if with_context else []
         *before, text = restyled([*before, dialogue.turns[turn].text], rng, self._config.restyle)
         label = int(_moved(dialogue, turn))
@@ -258,7 +258,7 @@ def _moved(dialogue: Dialogue, turn: int) -> bool:
 
 
 def read_pairs(paths: Sequence[Path], labels: Sequence[str] = contradictions.LABELS) -> list[Labelled]:
-    """Labelled premise-hypothesis rows; two-label files say nothing about contradiction and keep entailment only."""
+    """Return labelled premise-hypothesis rows; of files with two labels only the entailment rows are used."""
     rows: list[Labelled] = []
     for path in paths:
         for number, line in lines_of(path):
@@ -279,7 +279,7 @@ def _parse_pair(line: str, where: str) -> tuple[str, str, str]:
 
 
 def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:
-    """How the one fact is found that a response is about."""
+    """Return the function that picks the fact that a response is about."""
     if config.facts_by == "words":
         return by_words(tfidf)
     ask = Session(cache="off").answer
@@ -293,7 +293,7 @@ def fact_chooser(config: Config, tfidf: TfIdf) -> ChooseFact:
 
 
 def build(name: str, dialogues: Sequence[Dialogue], config: Config, rows: Sequence[Labelled] = ()) -> Task:
-    """The task of one objective over these dialogues."""
+    """Return the task of one objective over these dialogues."""
     if name == "vup":
         return ValidityTask(dialogues, config)
     if name == "nli":
@@ -310,7 +310,7 @@ RANKED_AGAINST: Mapping[WrongKind, int] = {"random": 2, "corpus": 3, "similar": 
 
 
 def f1(truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_]) -> float:
-    """F1 of one class.
+    """Return F1 of one class.
 
     >>> f1(np.array([True, True, False]), np.array([True, False, False]))
     0.6666666666666666
@@ -321,12 +321,12 @@ def f1(truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_]) -> float:
 
 
 def macro_f1(truth: npt.NDArray[np.integer], guess: npt.NDArray[np.integer], labels: int) -> float:
-    """Mean F1 over the labels."""
+    """Return mean F1 over the labels."""
     return float(np.mean([f1(truth == label, guess == label) for label in range(labels)]))
 
 
 def best_threshold(truth: npt.NDArray[np.integer], chance: npt.NDArray[np.floating]) -> tuple[float, float]:
-    """The cut of a probability at which the macro-F1 of two labels is largest, and that F1."""
+    """Return the cut of a probability at which the macro-F1 of two labels is largest, and that F1."""
     cuts = [round(0.02 * step, 2) for step in range(1, 50)]
     scores = [macro_f1(truth, (chance >= cut).astype(np.int64), 2) for cut in cuts]
     best = int(np.argmax(scores))
@@ -334,7 +334,7 @@ def best_threshold(truth: npt.NDArray[np.integer], chance: npt.NDArray[np.floati
 
 
 def accuracy(task: Task, ask: Ask, count: int, seed: int) -> dict[str, object]:
-    """Accuracy, macro-F1 and accuracy by source on freshly drawn held-out examples."""
+    """Return accuracy, macro-F1 and accuracy by source on freshly drawn held-out examples."""
     rng = Random(f"held out:{seed}")
     rows = [task.draw(rng) for _ in range(count)]
     chances = ask(rows)
@@ -355,7 +355,7 @@ def accuracy(task: Task, ask: Ask, count: int, seed: int) -> dict[str, object]:
 
 
 def ranking(task: NextUtteranceTask, ask: Ask, count: int, seed: int) -> dict[str, object]:
-    """How the true response fares against ten wrong ones to the same context, by corpus and by kind."""
+    """Return how often the true response beats ten wrong ones to the same context, by corpus and by kind."""
     rng = Random(f"ranking:{seed}")
     kinds = [kind for kind, times in RANKED_AGAINST.items() for _ in range(times)]
     rows: list[Labelled] = []

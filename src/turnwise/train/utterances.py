@@ -44,7 +44,7 @@ class Trunk(nn.Module):
 
     @classmethod
     def open(cls, folder: Path, reading: TrunkReading, longest: int = LONGEST, learning: int | None = None) -> Trunk:
-        """The trunk in a folder, in the hub's layout, up to the last layer that is read.
+        """Return the trunk in a folder, in the hub's layout, up to the last layer that is read.
 
         Its words stay as they are; so do all layers below the `learning` last ones.
         """
@@ -64,13 +64,13 @@ class Trunk(nn.Module):
 
     @property
     def width(self) -> int:
-        """The size of a vector."""
+        """Return the size of an utterance's vector."""
         size: int = self.bert.config.hidden_size
         return size * self.parts
 
     @property
     def parts(self) -> int:
-        """How many layers a vector is made of."""
+        """Return how many layers a vector is made of."""
         return len(self._reading.layers)
 
     def prepare(self, texts: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ class Trunk(nn.Module):
         self._ids = torch.cat([self._ids.to(where), torch.from_numpy(table).to(where)])
 
     def forward(self, texts: Sequence[str]) -> Tensor:
-        """A vector for each text."""
+        """Return a vector for each text."""
         self.prepare(texts)
         where = self.bert.device
         self._ids = self._ids.to(where)
@@ -117,7 +117,7 @@ class Trunk(nn.Module):
 
 
 def encode_with_trunk(folder: Path, reading: TrunkReading, longest: int = 256, device: str = "cpu") -> Encode:
-    """A function from utterances to the vectors that a folder's encoder gives them, on a GPU where there is one."""
+    """Return a function from utterances to the vectors of a folder's encoder, on the given device."""
     trunk = Trunk.open(folder, reading, longest).to(device).eval()
 
     @torch.no_grad()

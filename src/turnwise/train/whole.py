@@ -69,7 +69,7 @@ def train(config: Config) -> dict[str, Any]:
 
 
 def _before(folder: Path) -> dict[str, Any] | None:
-    """What the model in a folder has been trained on by an earlier run, as far as its card says so."""
+    """Return the earlier training run that the card in a folder records; None without one."""
     file = folder / checkpoint.CARD
     card = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     trained = card.get("training")
@@ -80,7 +80,7 @@ def _before(folder: Path) -> dict[str, Any] | None:
 
 
 def _data(kept: Sequence[Dialogue], held: Sequence[Dialogue]) -> list[dict[str, Any]]:
-    """What each corpus contributed, and under which licence."""
+    """Return the number of dialogues and the licence of each corpus."""
     counts = Counter(d.corpus for d in kept), Counter(d.corpus for d in held)
     return [
         {"corpus": c, "dialogues": counts[0][c], "held_out": counts[1][c], "licence": licence_of(c)}
@@ -117,7 +117,7 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
 def _tasks(
     config: Config, dialogues: Sequence[Dialogue], rows: Sequence[tasks.Labelled], remedy: str
 ) -> list[tasks.Task]:
-    """What every classifier is asked about these dialogues; one that they have nothing for is named."""
+    """Build the task of every classifier from these dialogues; an error names the first that lacks data."""
     made = []
     for name in config.parts:
         try:
@@ -128,7 +128,7 @@ def _tasks(
 
 
 def _held_out(row: tasks.Labelled, config: Config) -> bool:
-    """Whether a labelled pair is kept for validation; decided by its premise, so that variants stay together."""
+    """Return whether a labelled pair is kept for validation; decided by its premise, so that variants stay together."""
     return Random(f"{config.seed}:{row.first}").random() < max(config.held_out, 0.1)
 
 
@@ -169,7 +169,7 @@ def _masked_lm(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialogue
 
 @torch.no_grad()
 def _masked_loss(config: Config, model: classifiers.MaskedLanguageModel, held: Sequence[Dialogue]) -> dict[str, Any]:
-    """Mean loss at masked positions of held-out text."""
+    """Return mean loss at masked positions of held-out text."""
     objective = classifiers.Masking(held, config)
     device = next(model.parameters()).device
     losses = [

@@ -43,7 +43,7 @@ TABLES = ("unigrams", "vectors")
 
 
 def roles_in(folder: Path) -> tuple[str, ...]:
-    """The roles that a checkpoint can fill: its heads, or what its architecture is."""
+    """Return the roles that a checkpoint can fill, by its heads or its architecture."""
     if is_head(folder):
         return (role_of(folder),)
     if small := head_roles(folder):
@@ -139,7 +139,7 @@ class PackBuilder:
             self.roles["nup-trunk"] = dict(entry) | trunk
 
     def _add_recurrent(self, folder: Path, role: str) -> None:
-        """A head over the states of an encoder that is in the pack already."""
+        """Add a head over the states of an encoder that is in the pack already, or over its own trunk."""
         reading = encoder_of(folder)
         if reading != OWN and reading not in self.roles:
             raise TurnwiseError(f"{folder}: its head reads '{reading}', which the pack does not have; add it first")
@@ -160,7 +160,7 @@ class PackBuilder:
         return entry | words
 
     def _word_table(self, weights: Mapping[str, Any]) -> WordTable | None:
-        """The shared table, if this trunk's words are those of the first one; its own table stays inside otherwise."""
+        """Return the shared table if this trunk has the same words as the first one, else None."""
         words = trunk_weights(weights)["embeddings.word_embeddings.weight"]
         if self._words is None:
             self._words = self._kept_words()
@@ -175,7 +175,7 @@ class PackBuilder:
         return table if same else None
 
     def _kept_words(self) -> WordTable | None:
-        """The table of roles that came from another pack, which a trunk that is added to them shares."""
+        """Return the word table of the roles kept from another pack; None if they have none."""
         for entry in self.roles.values():
             if entry.get("words"):
                 (rows, width), content = entry["words_shape"], (self.out / entry["words"]).read_bytes()
@@ -209,7 +209,7 @@ class PackBuilder:
             self.roles["vectors"] = {"kind": "table", "file": "vectors.safetensors", "card": dict(card)}
 
     def _embedder(self) -> Callable[[Sequence[Embed]], list[Floats]]:
-        """The encoder that was just written, read back as any user would read it."""
+        """Return a function that embeds with the encoder just written, read back from its file."""
         from turnwise.models.onnx.networks import OnnxEncoder
         from turnwise.models.onnx.session import open_session
         from turnwise.models.text import EncoderModel
@@ -270,7 +270,7 @@ def build_pack(
     fineness: Mapping[str, float] | None = FINENESS,
     keep: Path | None = None,
 ) -> Pack:
-    """A pack from checkpoints, given as folders or by role; `fineness=None` keeps full precision.
+    """Return a pack from checkpoints, given as folders or by role; `fineness=None` keeps full precision.
 
     Where two folders offer a role, the first has it. Roles that no checkpoint fills come from the pack in the folder
     `keep`, if there is one.
@@ -331,7 +331,7 @@ def keep_roles(pack: Path, out: Path, filled: Mapping[str, Any]) -> dict[str, di
 
 
 def _written(content: bytes, file: str, out: Path, renamed: bool) -> str:
-    """The name under which a file now lies in `out`; one that several roles share may be there already."""
+    """Write a file into `out` unless it is there already, and return its name."""
     target, number = out / file, 1
     while target.exists() and target.read_bytes() != content:
         if not renamed:

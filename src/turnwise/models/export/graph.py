@@ -50,13 +50,13 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def constant(self, value: npt.ArrayLike) -> str:
-        """A constant, stored in the file as it is."""
+        """Return a constant, stored in the file as it is."""
         name = self.name("constant")
         self.constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
     def shared(self, name: str, value: npt.NDArray[Any], file: str, offset: int) -> str:
-        """A constant that lies in another file, from which the runtime is handed it."""
+        """Return a constant that is stored in another file, which the runtime passes in."""
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)
         tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
         for key, part in (("location", file), ("offset", offset), ("length", value.nbytes)):
@@ -65,7 +65,7 @@ class Graph:
         return name
 
     def ints(self, *values: int) -> str:
-        """A constant list of whole numbers, such as axes and shapes are."""
+        """Return a constant list of integers, such as axes or a shape."""
         return self.constant(np.array(values, dtype=np.int64))
 
     def op(self, kind: str, *inputs: str, name: str | None = None, domain: str = "", **attributes: Any) -> str:
@@ -90,7 +90,7 @@ class Graph:
         return self.op("Cast", value, to=TYPES[kind])
 
     def weight(self, weight: Floats) -> str:
-        """The transpose of a weight matrix (out, in), ready to multiply with; folded to floats at load."""
+        """Return the transpose of a weight matrix (out, in), ready to multiply with; folded to floats at load."""
         if self.fineness is None:
             return self.constant(weight.T)
         if self.blocks:
@@ -108,7 +108,7 @@ class Graph:
         return self.op("Reshape", blocks, self.ints(weight.shape[1], weight.shape[0]))
 
     def _nibbles(self, codes: npt.NDArray[np.uint8]) -> str:
-        """A constant of numbers from 0 to 15, two to a byte, the first in the low bits."""
+        """Return a constant of numbers from 0 to 15, two to a byte, the first in the low bits."""
         name, flat = self.name("constant"), codes.reshape(-1)
         flat = np.append(flat, np.zeros(len(flat) % 2, dtype=np.uint8))
         tensor = TensorProto(name=name, data_type=TensorProto.UINT4, dims=codes.shape)
@@ -117,30 +117,30 @@ class Graph:
         return name
 
     def table(self, table: Floats) -> str:
-        """A small table that is added to, not multiplied with, kept as finely as whole numbers allow."""
+        """Return a small table that is added to, not multiplied with, kept as finely as whole numbers allow."""
         if self.fineness is None:
             return self.constant(table)
         numbers, scales = quantise(table, LARGEST)
         return self.op("Mul", self.cast(self.constant(numbers), "float32"), self.constant(scales[:, None]))
 
     def halved(self, weight: Floats) -> str:
-        """The transpose of a weight matrix that is too important for whole numbers, in half precision."""
+        """Return the transpose of a weight matrix that is too important for whole numbers, in half precision."""
         if self.fineness is None:
             return self.constant(weight.T)
         return self.cast(self.constant(weight.T.astype(np.float16)), "float32")
 
     def linear(self, x: str, weight: Floats, bias: Floats | None = None, *, fine: bool = False) -> str:
-        """x W^T + b; `fine` keeps more of the weights."""
+        """Return x W^T + b; `fine` keeps more of the weights."""
         product = self.op("MatMul", x, self.halved(weight) if fine else self.weight(weight))
         return product if bias is None else self.op("Add", product, self.constant(bias))
 
     def scaled_rows(self, numbers: str, scales: str, ids: str) -> str:
-        """Rows of a table of whole numbers, each times its scale."""
+        """Return rows of a table of whole numbers, each times its scale."""
         found = self.cast(self.op("Gather", numbers, ids), "float32")
         return self.op("Mul", found, self.op("Gather", scales, ids))
 
     def likelihood(self, states: str, vocabulary: str, bias: str | None, wanted: str) -> str:
-        """The log-probability of each wanted id, given states (n, width) and a matrix (width, words)."""
+        """Return the log-probability of each wanted id, given states (n, width) and a matrix (width, words)."""
         logits = self.op("MatMul", states, vocabulary)
         if bias is not None:
             logits = self.op("Add", logits, bias)

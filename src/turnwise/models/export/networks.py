@@ -35,7 +35,7 @@ class WordTable:
 
 
 def trunk_weights(weights: Weights) -> dict[str, Floats]:
-    """The weights in single precision, named as in a bare BertModel, whatever model they were saved from."""
+    """Return the weights in single precision, named as in a bare BertModel, whatever model they were saved from."""
     return {name.removeprefix("bert."): np.asarray(value, dtype=np.float32) for name, value in weights.items()}
 
 
@@ -59,7 +59,7 @@ class Bert:
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
 
     def _words(self) -> tuple[str, str | None]:
-        """Names of the word table and its scales in the graph; no scales if it is stored in full."""
+        """Return names of the word table and its scales in the graph; no scales if it is stored in full."""
         if self.table is not None:
             rows = self.table.numbers.nbytes
             scales = self.table.scales[:, None]
@@ -81,7 +81,7 @@ class Bert:
         return self.graph.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
     def _trunk(self) -> list[str]:
-        """The embeddings and every layer but the last."""
+        """Return the embeddings and every layer but the last."""
         g, w = self.graph, self._weights
         self._word_table, self._word_scales = self._words()
         if self._word_scales is None:
@@ -101,16 +101,16 @@ class Bert:
 
     @property
     def _top(self) -> int:
-        """The number of the last layer."""
+        """Return the number of the last layer."""
         return int(self.config["num_hidden_layers"]) - 1
 
     @cached_property
     def _last(self) -> str:
-        """The last layer at every place; not built before it is asked for, since a masked LM needs few places of it."""
+        """Return the last layer at every position; built on first use, since a masked LM needs few positions of it."""
         return self._layer(self._layers[-1], self._top)
 
     def _layer(self, x: str, index: int, places: str | None = None) -> str:
-        """The layer above x; given places, all of it that comes after attention is computed there alone."""
+        """Return the layer above x; given places, all of it that comes after attention is computed there alone."""
         g, name = self.graph, f"encoder.layer.{index}."
         parts = [self._pair(f"{name}attention.self.{part}") for part in ("query", "key", "value")]
         weight = g.weight(np.concatenate([w for w, _ in parts]))
@@ -152,7 +152,7 @@ class Bert:
         return self.graph.op("Mul", self.graph.cast(self._word_table, "float32"), self._word_scales)
 
     def add_head(self, name: str, weights: Weights, pooling: str, activation: str) -> None:
-        """A classifier: pooled last layer, dense, activation, out. Its output is the logits under its name."""
+        """Add a classifier: pooled last layer, dense, activation, out. Its output is the logits under its name."""
         g = self.graph
         tensor = {part: np.asarray(weights[f"{name}.{part}"], dtype=np.float32) for part in HEAD_PARTS}
         # A head is small and decides everything.
@@ -219,7 +219,7 @@ class Llama:
         g.output("logits", g.op("MatMul", states, vocabulary), ["asked", "words"])
 
     def _embed(self, ids: str) -> tuple[str, str]:
-        """Embedded ids, and the matrix that ends in the vocabulary; one table serves both where they are tied."""
+        """Return the embedded ids and the output matrix; one table serves both if they are tied."""
         g, table = self.graph, self._w["model.embed_tokens.weight"]
         head = self._w.get("lm_head.weight")
         tied = head is None or np.array_equal(head, table)
@@ -238,7 +238,7 @@ class Llama:
         return self.graph.op("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=self._epsilon)
 
     def _rope(self, positions: str, config: Mapping[str, Any]) -> None:
-        """Cosines and sines of every position, as wide as a head, to be applied to queries and keys."""
+        """Add the cosines and sines of every position, as wide as a head, for queries and keys."""
         settings = config.get("rope_parameters") or {}
         if (settings.get("rope_type") or (config.get("rope_scaling") or {}).get("rope_type", "default")) != "default":
             raise TurnwiseError("scaled rotary positions cannot be exported")
@@ -270,7 +270,7 @@ class Llama:
         return g.op("Add", x, down), new
 
     def _attention(self, x: str, index: int, name: str) -> tuple[str, str]:
-        """Grouped attention: the queries that share a key head are laid side by side, so no key is copied."""
+        """Return grouped attention and its new keys and values; queries that share a key head lie side by side."""
         g, width, group = self.graph, self._width, self._heads // self._shared
         parts = [self._w[f"{name}{part}_proj.weight"] for part in ("q", "k", "v")]
         sizes = [self._heads * width, self._shared * width, self._shared * width]

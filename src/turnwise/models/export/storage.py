@@ -25,7 +25,7 @@ DIGITS = 7
 
 
 def quantise(weight: Floats, fineness: float) -> tuple[npt.NDArray[np.int8], Floats]:
-    """Whole numbers and the scale of each row; `fineness` is the number of steps in a standard deviation.
+    """Return whole numbers and the scale of each row; `fineness` is the number of steps in a standard deviation.
 
     >>> numbers, scales = quantise(np.array([[1.0, -1.0, 0.5]], dtype=np.float32), fineness=4)
     >>> numbers.tolist()
@@ -38,7 +38,7 @@ def quantise(weight: Floats, fineness: float) -> tuple[npt.NDArray[np.int8], Flo
 
 
 def on_grid(weight: Floats) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-    """Whole multiples of a step that each block of inputs has for itself: codes (rows, blocks, inputs), and the steps.
+    """Return codes (rows, blocks, inputs), which are multiples of a step for each block of inputs, and the steps.
 
     A code is the multiple plus 7, so zero is exact and a nibble holds it. Weights that were trained on such a grid keep
     their levels, however few they use, to within the rounding of the steps: a block's step is the largest of which its
@@ -61,12 +61,12 @@ def on_grid(weight: Floats) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float
 
 
 def _significant(steps: Floats) -> Floats:
-    """Rounded to as many binary digits as are worth their room in an archive."""
+    """Return the steps rounded to `DIGITS` binary digits, which compress well."""
     fractions, exponents = np.frexp(steps)
     rounded: Floats = np.ldexp(np.round(fractions * 2**DIGITS) / 2**DIGITS, exponents)
     return rounded
 
 
 def block_size(inputs: int) -> int:
-    """How many inputs share a step."""
+    """Return how many inputs share a step."""
     return next((size for size in BLOCKS if inputs % size == 0), inputs)

@@ -29,7 +29,7 @@ FINENESS = 16
 
 
 def pack_weights(weights: Mapping[str, npt.NDArray[Any]], fineness: float | None = FINENESS) -> bytes:
-    """A safetensors file of a network's weights; matrices are rounded unless `fineness` is None, biases never."""
+    """Return a safetensors file of a network's weights; matrices are rounded unless `fineness` is None."""
     from safetensors.numpy import save
 
     stored: dict[str, npt.NDArray[Any]] = {}
@@ -57,7 +57,7 @@ def write_head(
 
 
 def head_roles(folder: Path) -> tuple[str, ...]:
-    """The roles of a folder of small networks: those with both ROLE.safetensors and a card, ROLE.json."""
+    """Return the roles of a folder of small networks: those with both ROLE.safetensors and a card, ROLE.json."""
     cards = (path.stem for path in sorted(folder.glob("*.json")) if path.with_suffix(".safetensors").is_file())
     return tuple(role for role in cards if read_card(folder, role).get("objective") == role)
 
@@ -118,18 +118,18 @@ def pack_head(folder: Path, role: str, out: Path, fineness: float | None) -> dic
 
 
 def role_of(folder: Path) -> str:
-    """The role that a checkpoint fills: `maude`, or `maude-paper` and `maude-released` for the other forms."""
+    """Return the role that a checkpoint fills: `maude`, or `maude-paper` and `maude-released` for the other forms."""
     form = read_json(folder / CARD).get("form", "recommended")
     return "maude" if form == "recommended" else f"maude-{form}"
 
 
 def encoder_of(folder: Path) -> str:
-    """The role whose states a checkpoint's head reads."""
+    """Return the role whose states a checkpoint's head reads."""
     return read_head((folder / WEIGHTS).read_bytes(), str(folder / WEIGHTS))[1].role
 
 
 def is_head(folder: Path) -> bool:
-    """Whether a folder holds a head of MAUDE."""
+    """Return whether a folder holds a head of MAUDE."""
     return (folder / WEIGHTS).is_file()
 
 
@@ -137,7 +137,7 @@ COMMON = 1e-3
 
 
 def count(texts: Iterable[str], tokens: Tokens) -> tuple[Counter[str], Counter[str]]:
-    """How often each word and each token occurs."""
+    """Return how often each word and each token occurs."""
     words: Counter[str] = Counter()
     pieces: Counter[str] = Counter()
     for text in texts:
@@ -147,7 +147,7 @@ def count(texts: Iterable[str], tokens: Tokens) -> tuple[Counter[str], Counter[s
 
 
 def log_probabilities(counts: Counter[str], most: int) -> tuple[list[str], Floats, float]:
-    """Names, log-probabilities with one added to every count, and what an unseen name gets.
+    """Return names, log-probabilities with one added to every count, and what an unseen name gets.
 
     >>> names, values, unseen = log_probabilities(Counter({"a": 3, "b": 1}), most=10)
     >>> names, [round(float(np.exp(v)), 3) for v in values], round(float(np.exp(unseen)), 3)
@@ -161,7 +161,7 @@ def log_probabilities(counts: Counter[str], most: int) -> tuple[list[str], Float
 
 
 def write_unigrams(path: Path, words: Counter[str], pieces: Counter[str], most: int = 60_000) -> None:
-    """The file of the role `unigrams`."""
+    """Write the file of the role `unigrams`."""
     tensors: dict[str, npt.NDArray[np.generic]] = {}
     for unit, counts in (("word", words), ("token", pieces)):
         names, values, unseen = log_probabilities(counts, most)
@@ -178,7 +178,7 @@ def write_vectors(
     width: int = 150,
     fineness: float = 16,
 ) -> None:
-    """The file of the role `vectors`: each frequent word encoded alone, cut to its main components.
+    """Write the file of the role `vectors`: each frequent word encoded alone, cut to its main components.
 
     Frequent words are shortened (by a / (a + p)), or they would drown the others in a sum of vectors.
     """
@@ -192,7 +192,7 @@ def write_vectors(
 
 
 def principal(vectors: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
-    """Centred vectors in their `width` main directions, each with a fixed sign."""
+    """Return centred vectors in their `width` main directions, each with a fixed sign."""
     centred = vectors - vectors.mean(axis=0)
     values, directions = np.linalg.eigh(centred.T @ centred)
     chosen = directions[:, np.argsort(-values)[:width]]

@@ -31,7 +31,7 @@ Matrix = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
 
 
 def in_whole_numbers(content: bytes, name: str, tables: Mapping[str, Array]) -> bytes:
-    """The rewritten graph. `tables` are constants that it leaves to another file."""
+    """Return the rewritten graph. `tables` are constants that it leaves to another file."""
     try:
         import onnx
     except ImportError:
@@ -71,7 +71,7 @@ class _Rewriter:
         self._graph.initializer.extend(self._new.constants)
 
     def _matrix(self, name: str) -> Matrix | None:
-        """Whole numbers (in, out) and a scale for each output, where a value is a large matrix."""
+        """Return whole numbers (in, out) and a scale for each output, where a value is a large matrix."""
         node = self._made.get(name)
         if node is None:
             found = self._rounded_now(name)
@@ -85,7 +85,7 @@ class _Rewriter:
         return np.ascontiguousarray(found[0]), found[1].reshape(-1).astype(np.float32)
 
     def _rounded_now(self, name: str) -> tuple[Array, Array] | None:
-        """The numbers and scales of a matrix that is stored in full."""
+        """Return the numbers and scales of a matrix that is stored in full."""
         weight = self._constant(name) if name in self._stored else None
         if weight is None or weight.ndim != 2 or weight.dtype != np.float32:
             return None
@@ -93,7 +93,7 @@ class _Rewriter:
         return numbers.T, scales
 
     def _factors(self, name: str) -> tuple[Array, Array] | None:
-        """The stored numbers and scales of a value that is their product."""
+        """Return the stored numbers and scales of a value that is their product."""
         product = self._made.get(name)
         cast = self._made.get(product.input[0]) if product is not None and product.op_type == "Mul" else None
         if product is None or cast is None or cast.op_type != "Cast" or product.input[1] not in self._stored:
@@ -102,7 +102,7 @@ class _Rewriter:
         return (numbers, self._constant(product.input[1])) if numbers.dtype == np.int8 and numbers.ndim == 2 else None
 
     def _product(self, x: str, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32], output: str) -> None:
-        """x times a matrix."""
+        """Add the product of x and a matrix."""
         rounded, steps, zero = self._round(x)
         g = self._new
         stored = numbers if self._signed else (numbers.astype(np.int16) + 128).astype(np.uint8)
@@ -111,7 +111,7 @@ class _Rewriter:
         g.op("Mul", g.fused("MatMulIntegerToFloat", rounded, *inputs, *shift), steps, name=output)
 
     def _round(self, x: str) -> tuple[str, str, int]:
-        """The rows of x as whole numbers, the step that each was divided by, and the whole number that stands for 0."""
+        """Return the rows of x as integers, the step of each row, and the integer that represents 0."""
         if x in self._rounded:
             return self._rounded[x]
         gelu = x in self._made and self._made[x].op_type in {"Gelu", "FastGelu"}
@@ -132,7 +132,7 @@ class _Rewriter:
         return self._rounded[x]
 
     def _attention(self, node: Any, numbers: npt.NDArray[np.int8], scales: npt.NDArray[np.float32]) -> None:
-        """Three products, of which attention is made as before."""
+        """Replace attention by three products and the fused operator over them."""
         width, bias = numbers.shape[1] // 3, self._constant(node.input[2])
         g, parts = self._new, list[str]()
         for part in range(3):
@@ -152,7 +152,7 @@ class _Rewriter:
 
 
 def _saturates() -> bool:
-    """Whether this processor's products of unsigned and signed numbers lose what goes beyond 16 bits.
+    """Return whether this processor's products of unsigned and signed numbers lose what goes beyond 16 bits.
 
     Some older ones do; unsigned weights are exact there, and slower.
     """

@@ -52,7 +52,7 @@ class OnnxEncoder(Encoder):
         return self.hidden_layers(batch, [layer])[0]
 
     def hidden_layers(self, batch: Batch, layers: Sequence[int]) -> list[Floats]:
-        """The states of several layers, in one pass."""
+        """Return the states of several layers, in one pass."""
         for layer in layers:
             check_layer(layer, self.layers)
         names = [self._outputs[layer] for layer in layers]
@@ -159,7 +159,7 @@ class OnnxCausalLM(CausalLM):
 
 
 def _shared_out(batch: Batch) -> Iterator[Batch]:
-    """Parts of about as many tokens as one thread takes at a time, none wider than its longest row."""
+    """Yield parts of about as many tokens as one thread takes at a time, none wider than its longest row."""
     lengths = batch.mask.sum(axis=1)
     start = 0
     while start < len(lengths):

@@ -19,7 +19,7 @@ SIBLINGS = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 
 
 def thread_count() -> int:
-    """How many threads to run: one per physical core that this process may use, or TURNWISE_THREADS."""
+    """Return how many threads to run: one per physical core that this process may use, or TURNWISE_THREADS."""
     asked = os.environ.get("TURNWISE_THREADS")
     if asked:
         if not asked.isdigit() or int(asked) < 1:
