@@ -93,7 +93,6 @@ def inverse_frequencies(references: Sequence[Iterable[str]]) -> Weighting:
 
 
 @register({"bertscore": {}})
-@dataclass(frozen=True, kw_only=True)
 class BertScore(RunMetric):
     """On the role `encoder`, or another one. With several references each of the three numbers is its best.
 

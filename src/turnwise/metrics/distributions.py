@@ -118,7 +118,6 @@ class Distance(SystemMetric):
 
 
 @register({"fbd": {}})
-@dataclass(frozen=True, kw_only=True)
 class FrechetBertDistance(Distance):
     """Released: the mean term squared. Paper: the mean term as it is."""
 
@@ -168,7 +167,6 @@ POINTS = 101
 
 
 @register({"prd": {}})
-@dataclass(frozen=True, kw_only=True)
 class PrecisionRecallDistance(Distance):
     """Released: mini-batch k-means and a smoothed F. Paper: its grid of angles, and F as it is."""
 

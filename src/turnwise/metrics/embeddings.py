@@ -156,7 +156,6 @@ class VectorMetric(TurnMetric):
 
 
 @register({"embedding-average": {}})
-@dataclass(frozen=True, kw_only=True)
 class EmbeddingAverage(VectorMetric):
     """The order of words makes no difference to it."""
 
@@ -168,7 +167,6 @@ class EmbeddingAverage(VectorMetric):
 
 
 @register({"vector-extrema": {}})
-@dataclass(frozen=True, kw_only=True)
 class VectorExtrema(VectorMetric):
     """Extremes, so that the telling words of a text count more than those that occur everywhere."""
 
@@ -184,7 +182,6 @@ class VectorExtrema(VectorMetric):
 
 
 @register({"greedy-matching": {}})
-@dataclass(frozen=True, kw_only=True)
 class GreedyMatching(VectorMetric):
     """Each word looks for its best partner: those of the response, of the reference, or both in turn."""
 

@@ -133,7 +133,6 @@ class CausalMetric(CalibratedMetric):
 
 
 @register({"coherence": {}})
-@dataclass(frozen=True, kw_only=True)
 class Coherence(CausalMetric):
     """Paper: the mean over tokens. Released: their sum, which favours short responses and made the published table."""
 
@@ -164,7 +163,6 @@ class Coherence(CausalMetric):
 
 
 @register({"fluency": {}})
-@dataclass(frozen=True, kw_only=True)
 class Fluency(CausalMetric):
     """Paper: the mean over all tokens. Released: over all but the first, which is given (`begin=false`)."""
 
@@ -228,7 +226,6 @@ def pairs_of(score: Score) -> list[tuple[int, float]]:
 
 
 @register({"consistency": {}})
-@dataclass(frozen=True, kw_only=True)
 class Consistency(TurnMetric):
     """Recommended: the last own turn, from 0 to 1. Paper: the mean over all own turns. Released: the last, from 0 to 5.
 
@@ -320,7 +317,6 @@ class Replies:
 
 
 @register({"diversity": {}})
-@dataclass(frozen=True, kw_only=True)
 class Diversity(GroupMetric):
     """One entropy per group; a system's value is the mean over its groups.
 

@@ -138,7 +138,6 @@ class Blended(RunMetric):
 
 
 @register({"ruber": {}})
-@dataclass(frozen=True, kw_only=True)
 class Ruber(Blended):
     """Words as vectors; a recurrent network reads the context's and the response's for the unreferenced part."""
 
@@ -164,7 +163,6 @@ def _likeness(response: npt.NDArray[Any], reference: npt.NDArray[Any]) -> float:
 
 
 @register({"bert-ruber": {}})
-@dataclass(frozen=True, kw_only=True)
 class BertRuber(Blended):
     """One vector of an encoder for the context, one for the response; the reference is compared by cosine."""
 
@@ -180,7 +178,6 @@ class BertRuber(Blended):
 
 
 @register({"pone": {}})
-@dataclass(frozen=True, kw_only=True)
 class Pone(BertRuber):
     """EN-PONE, the form with enhanced negatives alone, which USL-H's tables have."""
 
@@ -220,7 +217,6 @@ class Compared(TurnMetric):
 
 
 @register({"infersent": {}})
-@dataclass(frozen=True, kw_only=True)
 class InferSent(Compared):
     """Reads words with a recurrent network; of a long context, the last ones."""
 
@@ -229,7 +225,6 @@ class InferSent(Compared):
 
 
 @register({"bert-nli": {}})
-@dataclass(frozen=True, kw_only=True)
 class BertNli(Compared):
     """DistilBERT-NLI in MAUDE's tables: a frozen encoder's vectors of the flattened context and of the response."""
 
@@ -244,7 +239,6 @@ Part = Literal["both", "uni", "bi"]
 
 
 @register({"skip-thought": {}})
-@dataclass(frozen=True, kw_only=True)
 class SkipThought(TurnMetric):
     """One vector from a network that reads forwards and one from a network that reads both ways, side by side.
 

@@ -15,7 +15,6 @@ from turnwise.models.requests import Converse, Request
 
 
 @register({"maude": {}})
-@dataclass(frozen=True, kw_only=True)
 class Maude(TurnMetric):
     """Each turn is encoded by itself and read in its order; what was read before is remembered.
 

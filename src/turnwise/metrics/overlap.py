@@ -76,7 +76,6 @@ def f1_score(hypothesis: Iterable[str], reference: Iterable[str]) -> tuple[float
 
 
 @register({"f1": {}})
-@dataclass(frozen=True, kw_only=True)
 class F1(OverlapMetric):
     """Released: characters, spaces included, because USR's script was given strings instead of lists."""
 
@@ -108,7 +107,6 @@ class F1(OverlapMetric):
 
 
 @register({f"bleu-{n}": {"n": n} for n in range(1, MAX_ORDER + 1)})
-@dataclass(frozen=True, kw_only=True)
 class Bleu(OverlapMetric, PooledMetric):
     """BLEU of each response; with `corpus` a system's value pools the counts of all its responses."""
 
@@ -171,7 +169,6 @@ def rouge_l(hypothesis: Tokens, references: Iterable[Tokens]) -> tuple[float, fl
 
 
 @register({"rouge-l": {}})
-@dataclass(frozen=True, kw_only=True)
 class RougeL(OverlapMetric):
     """The same formula in both modes; they differ in what a word is."""
 
@@ -246,7 +243,6 @@ def count_chunks(pairs: list[Aligned]) -> int:
 
 
 @register({"meteor": {}})
-@dataclass(frozen=True, kw_only=True)
 class Meteor(OverlapMetric):
     """Recall-weighted F of the aligned words, lowered by up to `gamma` when they stand in many pieces."""
 

@@ -46,7 +46,12 @@ def _entry_of(name: str, cls: type[Metric]) -> Entry:
     """Return the entry of a metric class that a package offers under this name."""
     if not (isinstance(cls, type) and issubclass(cls, Metric)):
         raise TurnwiseError(f"expected a subclass of Metric or a module that registers one, got {cls!r}")
-    return Entry(name, cls, {})
+    return Entry(name, _as_dataclass(cls), {})
+
+
+def _as_dataclass(cls: type[M]) -> type[M]:
+    """Return a metric class whose own fields are options, unless it is declared as a dataclass itself."""
+    return cls if "__dataclass_params__" in vars(cls) else dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 METRICS = Registry[Entry](
@@ -58,10 +63,15 @@ METRICS = Registry[Entry](
 )
 
 
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], type[M]]:
-    """Class decorator: offer a metric class under each name, with the options that name fixes."""
+    """Return a class decorator that offers a metric under each name, with the options that the name fixes.
+
+    It makes the class a frozen dataclass, so that annotated fields are options.
+    """
 
     def add(cls: type[M]) -> type[M]:
+        cls = _as_dataclass(cls)
         for name, preset in names.items():
             METRICS.add(name, Entry(name, cls, preset), module=cls.__module__)
         return cls

@@ -18,7 +18,6 @@ from turnwise.text.tokenise import lower_words
 
 
 @register({"length": {}})
-@dataclass(frozen=True, kw_only=True)
 class Length(TurnMetric):
     """Words between spaces. It has no better end, and yet it follows human ratings closely."""
 
@@ -59,7 +58,6 @@ class NgramMetric(PooledMetric):
 
 
 @register({"distinct-1": {"n": 1}, "distinct-2": {"n": 2}})
-@dataclass(frozen=True, kw_only=True)
 class Distinct(NgramMetric):
     """Released: the whitespace words of USL-H's scorer. Recommended: lower-case words of our tokeniser."""
 
@@ -75,7 +73,6 @@ class Distinct(NgramMetric):
 
 
 @register({"entropy-1": {"n": 1}, "entropy-2": {"n": 2}, "entropy-3": {"n": 3}})
-@dataclass(frozen=True, kw_only=True)
 class Entropy(NgramMetric):
     """Released: words between single spaces, and a response of up to n words is one n-gram, whole."""
 

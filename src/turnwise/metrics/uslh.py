@@ -115,7 +115,6 @@ QUALITIES = {"specificity": "mlm-likelihood"}
 
 
 @register({"usl-h": {}, "usl-a": {"composition": "A"}})
-@dataclass(frozen=True, kw_only=True)
 class UslH(CalibratedMetric, Composite):
     """Any metrics may stand for the three qualities; those that do not lie in 0 to 1 are clamped between quantiles.
 
@@ -262,7 +261,6 @@ class UslH(CalibratedMetric, Composite):
 
 
 @register({"vup": {}})
-@dataclass(frozen=True, kw_only=True)
 class ValidUtterance(TurnMetric):
     """BERT-VUP. It reads the response alone; a pack's model has its own length, the authors' had 25 tokens."""
 
@@ -287,7 +285,6 @@ class ValidUtterance(TurnMetric):
 
 
 @register({"nup": {}})
-@dataclass(frozen=True, kw_only=True)
 class NextUtterance(TurnMetric):
     """BERT-NUP. The paper gives it one turn of context; the released data up to five, joined by spaces.
 
@@ -332,7 +329,6 @@ class NextUtterance(TurnMetric):
 
 
 @register({"empathy": {}})
-@dataclass(frozen=True, kw_only=True)
 class Empathy(TurnMetric):
     """The likability of USL_E-H: emotion against none, of the response alone or after some turns."""
 
@@ -393,7 +389,6 @@ class MaskedLm(Likelihood):
 
 
 @register({"mlm-likelihood": {}})
-@dataclass(frozen=True, kw_only=True)
 class MlmLikelihood(MaskedLm):
     """The specificity of USL_S-H. It grows with length."""
 
@@ -404,7 +399,6 @@ class MlmLikelihood(MaskedLm):
 
 
 @register({"mlm-nce": {}})
-@dataclass(frozen=True, kw_only=True)
 class MlmNce(MaskedLm):
     """Higher is more ordinary, so people's specificity falls with it."""
 
@@ -417,7 +411,6 @@ class MlmNce(MaskedLm):
 
 
 @register({"mlm-ppl": {}})
-@dataclass(frozen=True, kw_only=True)
 class MlmPerplexity(MaskedLm):
     """The authors tried it for understandability."""
 
@@ -430,7 +423,6 @@ class MlmPerplexity(MaskedLm):
 
 
 @register({"lm-likelihood": {}})
-@dataclass(frozen=True, kw_only=True)
 class CausalLikelihood(Likelihood):
     """Specificity by a causal language model in place of the masked one."""
 
@@ -445,7 +437,6 @@ class CausalLikelihood(Likelihood):
 
 
 @register({"mlm-slor": {}})
-@dataclass(frozen=True, kw_only=True)
 class MlmSlor(MaskedLm):
     """(L - sum of log p(word)) / m. The authors do not say how they estimate p(word): here, from a pack's dialogues."""
 
@@ -470,7 +461,6 @@ class MlmSlor(MaskedLm):
 
 
 @register({"iwf": {}})
-@dataclass(frozen=True, kw_only=True)
 class InverseWordFrequency(TurnMetric):
     """The mean (or the largest) of -log p(word) over the words and marks of a response."""
 

@@ -136,7 +136,6 @@ WEIGHTS = tuple(-t.weight if t.quality == "Interesting" else t.weight for t in P
 
 
 @register({"usr": {}})
-@dataclass(frozen=True, kw_only=True)
 class Usr(CalibratedMetric, Composite):
     """The regression on the three sub-metrics. Which of them feeds which quality is an option, as are its numbers.
 
@@ -269,7 +268,6 @@ class Usr(CalibratedMetric, Composite):
 
 
 @register({"usr-mlm": {}})
-@dataclass(frozen=True, kw_only=True)
 class UsrMlm(TurnMetric):
     """Released: the mean over context and response alike. Paper: the negated sum over the response, as printed.
 
@@ -403,7 +401,6 @@ class DialogueRetrieval(TurnMetric):
 
 
 @register({"usr-dr-c": {}})
-@dataclass(frozen=True, kw_only=True)
 class UsrDrC(DialogueRetrieval):
     """Given the context and, where there is one, the fact.
 
@@ -439,7 +436,6 @@ class UsrDrC(DialogueRetrieval):
 
 
 @register({"usr-dr-f": {}})
-@dataclass(frozen=True, kw_only=True)
 class UsrDrF(DialogueRetrieval):
     """Given the fact alone."""
 
