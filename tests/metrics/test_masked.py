@@ -10,7 +10,7 @@ import pytest
 from toy_models import Toy
 
 import turnwise as tw
-from turnwise.metrics.masked import dialogue_request, likelihood_score, surprisals
+from turnwise.metrics.masked import dialogue_request, surprisals
 from turnwise.models.requests import TokenScores, Window
 
 TURNS, RESPONSE = ["do you like tea ?", "why ?"], "i love cats"
@@ -49,9 +49,10 @@ def test_the_pair_form_cuts_the_beginning_of_the_context(toy: Toy) -> None:
 
 def test_surprisals_add_up_to_the_likelihood(toy: Toy) -> None:
     answer = judged(toy, dialogue_request(TURNS, RESPONSE))
-    score = likelihood_score(answer, "sum", -1)
+    score = tw.load_metric("usr-mlm[reduction=sum,sign=-1]").judge(tw.Example(RESPONSE), [answer])
     assert sum(cost for _, cost in score.tokens) == pytest.approx(score.value)
-    assert likelihood_score(answer, "mean").value == pytest.approx(-score.value / 3)
+    mean = tw.load_metric("usr-mlm").judge(tw.Example(RESPONSE), [answer])
+    assert mean.value == pytest.approx(-score.value / 3)
     assert [token for token, _ in surprisals(answer)] == RESPONSE.split()
 
 
@@ -80,4 +81,5 @@ def test_what_each_word_cost_is_in_the_report_and_not_in_the_document(toy: Toy, 
 
 
 def test_nothing_to_judge_is_a_note() -> None:
-    assert likelihood_score(TokenScores((), ()), "mean").note.code == "score.no_tokens"
+    nothing = TokenScores((), ())
+    assert tw.load_metric("usr-mlm").judge(tw.Example(RESPONSE), [nothing]).note.code == "score.no_tokens"

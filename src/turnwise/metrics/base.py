@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args
 
 from turnwise.dialogue import Example, is_blank
 from turnwise.errors import TurnwiseError
@@ -21,6 +21,7 @@ from turnwise.problems import Problem
 from turnwise.stats.arrays import FloatArray, IntArray
 
 Mode = Literal["recommended", "paper", "released"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 Level = Literal["turn", "group", "system"]
 Need = Literal["context", "references", "facts", "group"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, RunMetric, Score
+from turnwise.metrics.base import MODES, Mode, Need, RunMetric, Score
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
@@ -109,7 +109,7 @@ class BertScore(RunMetric):
     summary: ClassVar[str] = "tokens matched with those of the reference by their vectors in context"
     cite: ClassVar[str] = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT"
     needs: ClassVar[frozenset[Need]] = frozenset({"references"})
-    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
+    modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         "released": ROBERTA_LARGE,
         "paper": {**ROBERTA_LARGE, "of": "recall"},

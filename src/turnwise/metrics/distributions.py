@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Measured, Mode, Need, SystemMetric
+from turnwise.metrics.base import MODES, Measured, Mode, Need, SystemMetric
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.registry import register
 from turnwise.models.requests import Embed, Request
@@ -76,7 +76,7 @@ class Distance(SystemMetric):
 
     cite: ClassVar[str] = CITE
     needs: ClassVar[frozenset[Need]] = frozenset({"context", "references"})
-    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
+    modes: ClassVar[tuple[Mode, ...]] = MODES
     _as_published: ClassVar[Mapping[str, object]] = {
         "role": "encoder",
         "layer": "-1",

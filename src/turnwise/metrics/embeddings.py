@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, Score, TurnMetric
+from turnwise.metrics.base import MODES, Mode, Need, Score, TurnMetric
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
 from turnwise.metrics.registry import register
 from turnwise.models.requests import Lookup, Request
@@ -189,7 +189,7 @@ class GreedyMatching(VectorMetric):
 
     summary: ClassVar[str] = "mean cosine of each word with its closest word on the other side"
     cite: ClassVar[str] = "Rus and Lintean 2012, A Comparison of Greedy and Optimal Assessment of Answers"
-    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
+    modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         **VectorMetric.mode_options,
         "paper": {"direction": "response"},

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.base import GroupMetric, Mode, Need, Score, TurnMetric
+from turnwise.metrics.base import MODES, GroupMetric, Mode, Need, Score, TurnMetric
 from turnwise.metrics.masked import NOTHING_TO_JUDGE, check_turns, last_turns, surprisals
 from turnwise.metrics.registry import plain_form, register
 from turnwise.metrics.scaling import BATCH, RAW, CalibratedMetric
@@ -29,7 +29,6 @@ from turnwise.text.tokenise import lower_words
 Reduction = Literal["mean", "sum", "median", "min"]
 
 CITE = "Pang et al. 2020, Towards Holistic and Automatic Evaluation of Open-Domain Dialogue Generation"
-MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 
 _REDUCE: Mapping[Reduction, Callable[[NDArray[np.float64]], Any]] = {
     "mean": np.mean,

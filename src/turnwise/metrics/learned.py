@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, PartScore, RunMetric, Score, TurnMetric
+from turnwise.metrics.base import MODES, Mode, Need, PartScore, RunMetric, Score, TurnMetric
 from turnwise.metrics.embeddings import PRINTED_DECIMALS, Vectors, cosines
 from turnwise.metrics.masked import check_turns, last_turns
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
@@ -22,7 +22,6 @@ from turnwise.problems import Problem
 from turnwise.text.tokenise import plain_words
 
 Blend = Literal["min", "max", "geometric", "arithmetic", "referenced", "unreferenced"]
-MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 PARTS = ("referenced", "unreferenced")
 Bounds = Mapping[str, tuple[float, float]]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from turnwise.metrics.base import Score
+from turnwise.dialogue import Example
+from turnwise.metrics.base import Score, TurnMetric
 from turnwise.metrics.registry import METRICS, option_types
+from turnwise.models.quality import yes
 from turnwise.models.requests import MaskedLikelihood, TokenScores, Window
 from turnwise.problems import Problem
 from turnwise.text.inputs import SEPARATOR
@@ -32,18 +35,29 @@ def surprisals(answer: TokenScores) -> tuple[tuple[str, float], ...]:
     return tuple((token, -value) for token, value in zip(answer.tokens, answer.log_probs, strict=True))
 
 
-def reduced(answer: TokenScores, reduction: Reduction) -> float:
-    """The log-likelihood of all tokens, or of the average one."""
-    total = sum(answer.log_probs)
-    return total if reduction == "sum" else total / len(answer.log_probs)
+class Likelihood(TurnMetric):
+    """Judge a text by its log-likelihood and its number of tokens."""
+
+    @abstractmethod
+    def value(self, total: float, tokens: int) -> float:
+        """Return the value of a summed log-likelihood."""
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        answer: TokenScores = answers[0]
+        if not answer.tokens:
+            return Score(None, note=NOTHING_TO_JUDGE)
+        total, tokens = sum(answer.log_probs), len(answer.tokens)
+        parts = {"tokens": float(tokens), "log-likelihood": total}
+        return Score(self.value(total, tokens), parts, tokens=surprisals(answer))
 
 
-def likelihood_score(answer: TokenScores, reduction: Reduction, sign: int = 1) -> Score:
-    """The score of a judged text, with what it is made of."""
-    if not answer.tokens:
-        return Score(None, note=NOTHING_TO_JUDGE)
-    parts = {"tokens": float(len(answer.tokens)), "log-likelihood": sum(answer.log_probs)}
-    return Score(sign * reduced(answer, reduction), parts, tokens=surprisals(answer))
+class Probability(TurnMetric):
+    """Judge a response by the probability of the positive label of one classifier."""
+
+    range = (0.0, 1.0)
+
+    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
+        return Score(yes(answers[0]))
 
 
 def fast_form(request: str) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Mode, Need, Score, TurnMetric
-from turnwise.metrics.masked import check_turns, last_turns
+from turnwise.metrics.base import MODES, Mode, Need
+from turnwise.metrics.masked import Probability, check_turns, last_turns
 from turnwise.metrics.registry import register
-from turnwise.models.quality import yes
 from turnwise.models.requests import Converse, Request
 
 
 @register({"maude": {}})
-class Maude(TurnMetric):
+class Maude(Probability):
     """Each turn is encoded by itself and read in its order; what was read before is remembered.
 
     Paper and released are heads of their own, which a pack has only if they were trained for it.
@@ -27,12 +25,11 @@ class Maude(TurnMetric):
     summary: ClassVar[str] = "how probable it is that the response belongs to the conversation so far"
     cite: ClassVar[str] = "Sinha et al. 2020, Learning an Unreferenced Metric for Online Dialogue Evaluation"
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
-    modes: ClassVar[tuple[Mode, ...]] = ("recommended", "paper", "released")
+    modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
         "paper": {"role": "maude-paper"},
         "released": {"role": "maude-released"},
     }
-    range = (0.0, 1.0)
 
     @property
     def roles(self) -> frozenset[str]:
@@ -43,6 +40,3 @@ class Maude(TurnMetric):
 
     def requests(self, example: Example) -> Sequence[Request]:
         return (Converse(tuple(last_turns(example.context, self.turns)), example.response, role=self.role),)
-
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(yes(answers[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,28 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnwise.dialogue import Example
-from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric
+from turnwise.metrics.base import MODES, Metric, Mode, Need, PartScore, Score, TurnMetric
 from turnwise.metrics.composite import COMPOSITIONS, Composite, Floats
 from turnwise.metrics.masked import (
     NO_FAST_PART,
-    NOTHING_TO_JUDGE,
     SHORTEST,
+    Likelihood,
+    Probability,
     check_length,
     check_turns,
     fast_form,
     last_turns,
-    surprisals,
 )
 from turnwise.metrics.registry import load_part, plain_form, register
 from turnwise.metrics.scaling import BATCH, DEFAULT, CalibratedMetric, check_count, clamp
-from turnwise.models.quality import yes
-from turnwise.models.requests import Classify, Continuation, Lookup, MaskedLikelihood, Request, TokenScores, Window
+from turnwise.models.requests import Classify, Continuation, Lookup, MaskedLikelihood, Request, Window
 from turnwise.problems import Problem
 from turnwise.text.inputs import context_text
 from turnwise.text.tokenise import plain_words
 
 CITE = "Phy et al. 2020, Deconstruct to Reconstruct a Configurable Evaluation Metric for Open-Domain Dialogue Systems"
-MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 # The authors' scorer cuts a response, and by default a context, after this many tokens.
 RELEASED_LENGTH = 25
 
@@ -261,7 +258,7 @@ class UslH(CalibratedMetric, Composite):
 
 
 @register({"vup": {}})
-class ValidUtterance(TurnMetric):
+class ValidUtterance(Probability):
     """BERT-VUP. It reads the response alone; a pack's model has its own length, the authors' had 25 tokens."""
 
     max_length: int | None = None
@@ -270,7 +267,6 @@ class ValidUtterance(TurnMetric):
     cite: ClassVar[str] = CITE
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {"released": {"max_length": RELEASED_LENGTH}}
-    range = (0.0, 1.0)
     roles = frozenset({"vup"})
 
     def __post_init__(self) -> None:
@@ -280,12 +276,9 @@ class ValidUtterance(TurnMetric):
         window = None if self.max_length is None else Window(total=self.max_length)
         return (Classify(example.response, window=window, role="vup"),)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(yes(answers[0]))
-
 
 @register({"nup": {}})
-class NextUtterance(TurnMetric):
+class NextUtterance(Probability):
     """BERT-NUP. The paper gives it one turn of context; the released data up to five, joined by spaces.
 
     The two lengths cut a context and a response that are longer than both together, and leave others whole.
@@ -304,7 +297,6 @@ class NextUtterance(TurnMetric):
         "released": {"turns": "5", **_lengths},
         "paper": {"turns": "1", **_lengths},
     }
-    range = (0.0, 1.0)
     roles = frozenset({"nup"})
 
     def __post_init__(self) -> None:
@@ -324,19 +316,15 @@ class NextUtterance(TurnMetric):
             window = Window(total, self.context_length, self.response_length, together=True)
         return (Classify(context, example.response, window, "nup"),)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(yes(answers[0]))
-
 
 @register({"empathy": {}})
-class Empathy(TurnMetric):
+class Empathy(Probability):
     """The likability of USL_E-H: emotion against none, of the response alone or after some turns."""
 
     turns: str = "0"
 
     summary: ClassVar[str] = "how probable it is that the response carries an emotion"
     cite: ClassVar[str] = CITE
-    range = (0.0, 1.0)
     roles = frozenset({"emotion"})
 
     def __post_init__(self) -> None:
@@ -348,39 +336,20 @@ class Empathy(TurnMetric):
             return (Classify(example.response, role="emotion"),)
         return (Classify(context_text(turns, kept=len(turns)), example.response, role="emotion"),)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return Score(yes(answers[0]))
-
 
 # --- specificity: how unexpected the words are ----------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Likelihood(TurnMetric):
-    """A value of the response's log-likelihood and its number of tokens. Its context is left out on purpose."""
-
-    cite: ClassVar[str] = CITE
-    range = (0.0, math.inf)
-
-    @abstractmethod
-    def value(self, total: float, tokens: int) -> float:
-        """The value of a summed log-likelihood."""
-
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        answer: TokenScores = answers[0]
-        if not answer.tokens:
-            return Score(None, note=NOTHING_TO_JUDGE)
-        total, tokens = sum(answer.log_probs), len(answer.tokens)
-        parts = {"tokens": float(tokens), "log-likelihood": total}
-        return Score(self.value(total, tokens), parts, tokens=surprisals(answer))
-
-
-@dataclass(frozen=True, kw_only=True)
 class MaskedLm(Likelihood):
-    """Each token by itself is masked. `fast` reads all of them off one pass instead, with nothing masked."""
+    """Judge a response without its context, which is left out on purpose.
+
+    Each token by itself is masked. `fast` reads all of them off one pass instead, with nothing masked.
+    """
 
     fast: bool = False
 
+    cite: ClassVar[str] = CITE
     modes: ClassVar[tuple[Mode, ...]] = MODES
     roles = frozenset({"masked-lm"})
 
@@ -393,6 +362,7 @@ class MlmLikelihood(MaskedLm):
     """The specificity of USL_S-H. It grows with length."""
 
     summary: ClassVar[str] = "summed surprisal of the response under a masked language model, in nats"
+    range = (0.0, math.inf)
 
     def value(self, total: float, tokens: int) -> float:
         return -total
@@ -427,6 +397,8 @@ class CausalLikelihood(Likelihood):
     """Specificity by a causal language model in place of the masked one."""
 
     summary: ClassVar[str] = "summed surprisal of the response under a causal language model, in nats"
+    cite: ClassVar[str] = CITE
+    range = (0.0, math.inf)
     roles = frozenset({"causal-lm"})
 
     def value(self, total: float, tokens: int) -> float:

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnwise.dialogue import Example, is_blank
-from turnwise.metrics.base import Metric, Mode, Need, PartScore, Score, TurnMetric
+from turnwise.metrics.base import MODES, Metric, Mode, Need, PartScore, Score, TurnMetric
 from turnwise.metrics.composite import Composite
 from turnwise.metrics.masked import (
     NO_FAST_PART,
     SHORTEST,
     SHORTEST_PAIR,
+    Likelihood,
     Reduction,
     Scope,
     Truncation,
@@ -27,7 +28,6 @@ from turnwise.metrics.masked import (
     dialogue_request,
     fast_form,
     last_turns,
-    likelihood_score,
     split_separators,
 )
 from turnwise.metrics.registry import load_part, plain_form, register
@@ -38,7 +38,6 @@ from turnwise.problems import Problem
 from turnwise.text.inputs import TfIdf, choose_fact, context_text
 
 CITE = "Mehri and Eskenazi 2020, USR: An Unsupervised and Reference Free Evaluation Metric for Dialog"
-MODES: tuple[Mode, ...] = ("recommended", "paper", "released")
 # What stands for a missing fact in the corpora of the paper.
 NO_FACT = "_nofact"
 
@@ -83,8 +82,8 @@ class Regression:
         terms = (replace(term, mean=mean[term.part], std=std[term.part]) for term in self.terms)
         return replace(self, terms=tuple(terms))
 
-    def contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
-        """What each quality adds to the intercept; one whose sub-metric is missing adds nothing."""
+    def contributions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what each quality adds to the intercept; one whose sub-metric is missing adds nothing."""
         known = (term for term in self.terms if term.part in scores)
         return {term.quality: term.weight * (scores[term.part] - term.mean) / term.std for term in known}
 
@@ -116,15 +115,9 @@ def usr_score(
     >>> usr_score(-1, 1, 1).round(6).item()
     4.505073
     """
-    parts: dict[str, NDArray[np.float64]] = {
-        "mlm": np.asarray(mlm, dtype=np.float64),
-        "dr_c": np.asarray(dr_c, dtype=np.float64),
-        "dr_f": np.asarray(dr_f, dtype=np.float64),
-    }
-    total = np.full(np.broadcast_shapes(*(values.shape for values in parts.values())), regression.intercept)
-    for term in regression.terms:
-        total = total + term.weight * (parts[term.part] - term.mean) / term.std
-    return total
+    columns = np.broadcast_arrays(*(np.asarray(values, dtype=np.float64) for values in (mlm, dr_c, dr_f)))
+    added = regression.contributions(dict(zip(PARTS, columns, strict=True)))
+    return np.asarray(sum(added.values(), np.full(columns[0].shape, regression.intercept)))
 
 
 PUBLISHED_FEEDS = ("mlm", "mlm", "dr_c", "dr_c", "dr_f")
@@ -241,9 +234,10 @@ class Usr(CalibratedMetric, Composite):
         """Return the score of raw parts, with the z-score of each and what each quality contributes."""
         found = raw.evidence
         scale = {term.part: (term.mean, term.std) for term in fitted.terms}
-        normal = {f"{self.label(part)} normalised": (found[part] - scale[part][0]) / scale[part][1] for part in found}
+        normal = {part: (value - scale[part][0]) / scale[part][1] for part, value in found.items()}
         added = fitted.contributions(found)
-        parts = {**raw.parts, **normal, "intercept": fitted.intercept}
+        parts = {**raw.parts, **{f"{self.label(part)} normalised": value for part, value in normal.items()}}
+        parts |= {"intercept": fitted.intercept}
         parts |= {f"{quality} contribution": value for quality, value in added.items()}
         absent = [self.label(part) for part in self.members if part not in found]
         note = Problem.of("score.average_counted", part=absent[0]) if absent else None
@@ -251,7 +245,7 @@ class Usr(CalibratedMetric, Composite):
             PartScore(
                 self.label(part),
                 found[part],
-                (found[part] - scale[part][0]) / scale[part][1],
+                normal[part],
                 sum(term.weight for term in fitted.terms if term.part == part),
                 sum(added[term.quality] for term in fitted.terms if term.part == part),
             )
@@ -268,7 +262,7 @@ class Usr(CalibratedMetric, Composite):
 
 
 @register({"usr-mlm": {}})
-class UsrMlm(TurnMetric):
+class UsrMlm(Likelihood):
     """Released: the mean over context and response alike. Paper: the negated sum over the response, as printed.
 
     `fast` reads all likelihoods off one pass over the text, with nothing masked: a rough guide to the exact score.
@@ -325,8 +319,8 @@ class UsrMlm(TurnMetric):
         )
         return (asked,)
 
-    def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        return likelihood_score(answers[0], self.reduction, self.sign)
+    def value(self, total: float, tokens: int) -> float:
+        return self.sign * (total if self.reduction == "sum" else total / tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
