@@ -52,12 +52,6 @@ def atomic(path: str | Path) -> Iterator[Path]:
         raise
 
 
-def sha256(path: Path) -> str:
-    """Return the SHA-256 hash of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def write_text(path: str | Path, text: str | Iterable[str]) -> Path:
     """Write a text, or its parts one after the other, as UTF-8, and return the path."""
     try:

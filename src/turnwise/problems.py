@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "part.version": "scored by another version of turnwise. Fix: score this part again.",
     "part.damaged": "{file}: {fault}. Fix: score this part again.",
     "part.partial": "expected a whole part of a run, got an interrupted one. Fix: score this part again.",
+    "file.kept": "the file exists and may hold people's work. Fix: choose another file, or set `overwrite`.",
     # Rows that cannot be read: lines of a file.
     "line.long": "expected at most {most} MiB, got a longer line. Fix: write one object a line.",
     "encoding": "byte {byte} of the line ({value}) is not UTF-8. Fix: save the file as UTF-8.",

@@ -114,7 +114,7 @@ def test_a_configured_metric_can_pick(two_systems: list[dict[str, Any]], tmp_pat
 
 def ballots(rows: list[dict[str, Any]], folder: Path, seed: int = 0) -> tuple[list[dict[str, str]], dict[str, Any]]:
     files = {"ballots": folder / "ballots.csv", "key": folder / "key.json"}
-    select(rows, "meteor", against="entropy-1", seed=seed, **files)
+    select(rows, "meteor", against="entropy-1", seed=seed, overwrite=True, **files)
     with files["ballots"].open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file)), json.loads(files["key"].read_text())
 

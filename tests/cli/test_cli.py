@@ -331,7 +331,7 @@ def test_an_interrupt_says_what_is_kept_only_if_something_is(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_the_weights_of_each_rater_are_shown(tmp_path: Path) -> None:
-    asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--save", tmp_path / "mine.toml")
+    asked = ("fit", EXAMPLES, "--metrics", "length,f1", "--per-rater", "--overwrite", "--save", tmp_path / "mine.toml")
     finished = turnwise(*asked)
     assert finished.returncode == 0, finished.stderr
     shown = finished.stdout.partition("Each rater alone")[2].partition("Agreement with")[0].split()

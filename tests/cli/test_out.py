@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.files import claim, sha256
+from turnwise.files import claim, sha256_of
 
 COMMAND = [sys.executable, "-m", "turnwise"]
 
@@ -47,7 +47,7 @@ def test_a_result_names_its_state_and_the_hashes_of_its_files(chats: Path, tmp_p
     result = json.loads((out / "result.json").read_text())
     assert result["state"] == "complete"
     assert {"turns.parquet", "systems.csv", "charts/ranking.svg"} <= result["files"].keys()
-    assert result["files"] == {name: sha256(out / name) for name in result["files"]}
+    assert result["files"] == {name: sha256_of(out / name) for name in result["files"]}
     there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert there == {"result.json", "charts/learning.svg", *result["files"]}
 
@@ -127,3 +127,34 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(chats: Path, tmp_path: Pa
         running.kill()
     assert run("score", chats, "-m", "length", "--out", out).returncode == 0
     assert not [path for path in out.iterdir() if path.name.startswith(".")]
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "chats.jsonl"
+SELECT = ("select", EXAMPLES, "--metric", "meteor", "--against", "f1")
+# Commands that write files which people fill in or edit, with these files.
+WORK: dict[tuple[object, ...], tuple[str, ...]] = {
+    ("fit", EXAMPLES, "-m", "length,distinct-1", "--save", "mine.toml"): ("mine.toml",),
+    (*SELECT, "--ballots", "ballots.csv", "--key", "key.json"): ("ballots.csv", "key.json"),
+    (*SELECT, "--ballots", "other.csv", "--key", "key.json"): ("key.json",),
+    (*SELECT[:4], "--save", "ratings.jsonl"): ("ratings.jsonl",),
+}
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_peoples_work_survives_a_command_run_twice(tmp_path: Path, command: tuple[object, ...]) -> None:
+    words = [*COMMAND, *map(str, command)]
+
+    def again(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*words, *more], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    for name in WORK[command]:
+        (tmp_path / name).write_text("filled in by people" if name != "mine.toml" else "parts = [] # mine")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    refused = again()
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1
+    assert "exists and may hold people's work" in refused.stderr
+    assert "--overwrite" in refused.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert again("--overwrite").returncode == 0
+    assert all((tmp_path / name).read_bytes() != before[tmp_path / name] for name in WORK[command])

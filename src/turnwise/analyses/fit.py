@@ -14,6 +14,7 @@ from turnwise.analyses.config import composite_of, name_for, save_config
 from turnwise.analyses.evaluate import check_targets, evaluated, refuse_waiting
 from turnwise.analyses.ratings import Item, clusters_of, named_twice, rated_items
 from turnwise.analyses.result import Framed
+from turnwise.analyses.targets import keep_work
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.io.reader import corpus_exclusions
@@ -115,12 +116,14 @@ def fit(
     folds: int = 10,
     exclude_systems: Sequence[str] = (),
     save: str | Path | None = None,
+    overwrite: bool = False,
     **options: Unpack[RunOptions],
 ) -> Fit:
     """Fit weights for metrics to one rated quality, by least squares on z-scores.
 
     The target is the mean of an item's raters; with `per_rater` each rater is fitted alone and the weights are
-    averaged. With `save` the fitted metric is written to that file, for `evaluate(..., config=...)` to use.
+    averaged. With `save` the fitted metric is written to that file, for `evaluate(..., config=...)` to use;
+    a file that exists is kept, unless `overwrite` is set.
     """
     save = renamed(options, "config", "save", save)
     run = Run.of(**options)
@@ -135,6 +138,7 @@ def fit(
     )
     if save is not None:
         check_targets(source, config=Path(save))
+        keep_work([save], overwrite=overwrite)
     result = evaluated(source, metrics, run, intervals=False)
     excluded, notes = _exclusions(result.judged, exclude_systems, run.reading.corpus)
     notes = [*result.notes, *notes]

@@ -16,7 +16,7 @@ from turnwise.engine.score import Judged
 from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
 from turnwise.errors import TurnwiseError
-from turnwise.files import Save, claim, sha256
+from turnwise.files import Save, claim, sha256_of
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import signature
 from turnwise.problems import Problem
@@ -193,9 +193,9 @@ class Result:
                 self.systems.write_csv(save.path("systems.csv"))
                 charts = write_charts(self, save.path(f"{CHARTS}/any").parent)
                 made = ["turns.parquet", "systems.csv", *sorted(f"{CHARTS}/{chart.name}" for chart in charts)]
-                hashes = {name: sha256(save.path(name)) for name in made}
+                hashes = {name: sha256_of(save.path(name)) for name in made}
                 out.write(_entries({"state": "complete", **self._above_turns(), "files": hashes}))
-            digest = sha256(result)
+            digest = sha256_of(result)
             with result.open("a", encoding="utf-8", newline="\n") as out:
                 out.write(f'{SEAL}{digest}"}}\n')
             save.commit(RESULT, remove=[PARTIAL_TURNS, *(f"{CHARTS}/{file}" for file in FILES)])

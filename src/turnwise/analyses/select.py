@@ -17,10 +17,11 @@ import numpy as np
 
 from turnwise.analyses.evaluate import check_targets, evaluated
 from turnwise.analyses.result import Framed
+from turnwise.analyses.targets import keep_work
 from turnwise.dialogue import Example
 from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
-from turnwise.files import write_text
+from turnwise.files import atomic, write_text
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import load_metric
@@ -91,14 +92,16 @@ def write_ballots(
         },
     }
     try:
-        # The byte-order mark tells spreadsheets that this is UTF-8.
-        with table.open("w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            for ballot in ballots:
-                texts = ("\n".join(ballot.a.context), ballot.a.response, ballot.b.response)
-                writer.writerow([ballot.id, *map(safe_cell, texts), *([""] * VOTERS)])
-        secret.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        # Both or neither: ballots without their key cannot be counted. The byte-order mark tells spreadsheets that
+        # this is UTF-8.
+        with atomic(table) as ours, atomic(secret) as theirs:
+            with ours.open("w", encoding="utf-8-sig", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(COLUMNS)
+                for ballot in ballots:
+                    texts = ("\n".join(ballot.a.context), ballot.a.response, ballot.b.response)
+                    writer.writerow([ballot.id, *map(safe_cell, texts), *([""] * VOTERS)])
+            theirs.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     except OSError as problem:
         raise TurnwiseError(f"{problem.filename}: cannot be written ({problem.strerror}); choose another") from None
     return table, secret
@@ -308,13 +311,14 @@ def select(
     save: str | Path | None = None,
     ballots: str | Path | None = None,
     key: str | Path | None = None,
+    overwrite: bool = False,
     **options: Unpack[RunOptions],
 ) -> Selection:
     """Pick the best response to every context by a metric; of equal ones the first is taken.
 
     With `against` a second metric picks too, and where the two differ people can decide: `ballots` is a table for
     voters that does not say which pick is whose, `key` the file that does. Either metric may be the name of `config`.
-    `save` is a file for the picked rows, as JSON Lines.
+    `save` is a file for the picked rows, as JSON Lines. Files that exist are kept, unless `overwrite` is set.
     """
     save = renamed(options, "out", "save", save)
     _check_request(metric, against, ballots, key)
@@ -325,6 +329,7 @@ def select(
     outputs = [None if file is None else Path(file) for file in (save, ballots, key)]
     check_targets(source, files=outputs)
     check_targets(options.get("config"), files=outputs)
+    keep_work(outputs, overwrite=overwrite)
     result = evaluated(source, [metric, *([against] if against else ())], run, intervals=False)
     candidates, notes = _candidates(result.judged)
     notes = [*result.notes, *notes]

@@ -53,6 +53,13 @@ def check_targets(
             raise TurnwiseError(f"{place}: cannot be written ({problem.strerror}); choose another place") from None
 
 
+def keep_work(files: Iterable[str | Path | None], *, overwrite: bool) -> None:
+    """Refuse files that exist: votes, ballots and configurations are people's work, and cannot be made again."""
+    for file in files:
+        if file is not None and not overwrite and not _is_free(Path(file)):
+            raise TurnwiseError(Problem.of("file.kept", str(file)))
+
+
 def _check_folder(folder: Path) -> None:
     """Refuse a folder in which a result could not be put in place, after all the work."""
     if folder.exists() and not folder.is_dir():

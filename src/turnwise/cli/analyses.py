@@ -13,6 +13,7 @@ from turnwise.cli.options import (
     Files,
     Format,
     Metrics,
+    Overwrite,
     Printed,
     Qualities,
     Systems,
@@ -100,6 +101,7 @@ def fit(
     save: Annotated[
         Path, typer.Option(metavar="FILE", help="Write the fitted metric, .toml or .json, for 'score --config'.")
     ] = Path("fitted.toml"),
+    overwrite: Overwrite = False,
     config: Annotated[Path | None, typer.Option(hidden=True)] = None,
     format: Printed = Format.table,
     *,
@@ -121,6 +123,7 @@ def fit(
             folds=folds,
             exclude_systems=exclude_system or (),
             save=save,
+            overwrite=overwrite,
             **options,
         )
     show.remarks(result)
@@ -145,6 +148,7 @@ def select(
     key: Annotated[
         Path | None, typer.Option(help="The JSON file that says which pick is whose; not for the voters.")
     ] = None,
+    overwrite: Overwrite = False,
     votes: Annotated[Path | None, typer.Option(help="Count filled-in ballots instead; needs --key.")] = None,
     format: Printed = Format.table,
     *,
@@ -166,7 +170,9 @@ def select(
     if not files or metric is None:
         raise TurnwiseError("give files and --metric NAME to pick by, or --votes and --key to count votes")
     with show.progress("scoring", options):
-        result = run(files, metric, against=against, save=save, ballots=ballots, key=key, **options)
+        result = run(
+            files, metric, against=against, save=save, ballots=ballots, key=key, overwrite=overwrite, **options
+        )
     show.remarks(result)
     show.selection(result, format)
     if result.out is not None:

@@ -58,6 +58,8 @@ Qualities = Annotated[
 ]
 Systems = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave a system out. Repeatable.")]
 
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
+
 Cached = Annotated[
     str | None,
     typer.Option(
