@@ -152,11 +152,11 @@ def test_packed_rows_hold_whole_texts_end_to_end(room: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"levels": 8}, "levels is 8; write an odd number from 3 to 15"),
+        ({"levels": 8}, "levels: expected an odd number from 3 to 15, got 8"),
         ({"exchanges": 2}, "from 0 to 1"),
-        ({"packed": 1}, "packed is 1; write a whole number of at least 2"),
+        ({"packed": 1}, "packed: expected a whole number of at least 2, got 1"),
         ({"packed": 10**6}, "packed is 1000000; the base has max_position_embeddings"),
-        ({"keep_layers": "2"}, "keep_layers is '2'; write a whole number"),
+        ({"keep_layers": "2"}, "keep_layers: expected a whole number of at least 1, got '2'"),
         ({"keep_layers": 0}, "at least 1"),
         ({"keep_layers": 99}, "keep_layers is 99; the base has num_hidden_layers"),
     ],

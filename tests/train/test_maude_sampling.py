@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -109,7 +110,7 @@ def test_every_response_gets_its_variants_and_turns_read_as_the_corpus_writes_th
     assert set(made[0].reworded) == {1, 2, 3}
     for kind in CORRUPTIONS:
         assert set(made[0].corrupted[kind]) == {1, 2, 3}
-    assert Sampled.of(json.loads(json.dumps(made[0].record()))) == made[0]
+    assert Sampled.of(json.loads(json.dumps(asdict(made[0])))) == made[0]
 
 
 def test_a_paraphrase_that_changes_nothing_is_none() -> None:

@@ -21,7 +21,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -211,7 +211,7 @@ class Workspace:
                 order, rng, corrupt=corrupt, say_again=self.say_again().say_again if corrupt != 0 else None,
                 reply=self.reply if replies else None, replies=replies, restyle=restyle,
             )  # fmt: skip
-            write_text(file, (json.dumps(one.record()) + "\n" for one in found))
+            write_text(file, (json.dumps(asdict(one)) + "\n" for one in found))
             logger.info("%s: written", file.name)
         lines = file.read_text(encoding="utf-8").splitlines()
         return [Sampled.of(json.loads(line)) for line in lines]
@@ -328,7 +328,7 @@ def train_head(
         "paraphraser": space.paraphraser,
         "generated_by": f"causal-lm of {space.pack.name}, greedy",
         "encoder": space.reading.role if options.frozen and own is None else "its own, trained with it",
-        "options": options.record(),
+        "options": asdict(options),
         "training": fitted.record(),
         "before": json.loads((start / "card.json").read_text(encoding="utf-8")) if start is not None else None,
         "held_out": fitted.found,

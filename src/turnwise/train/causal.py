@@ -12,6 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,14 +42,9 @@ def count_tokens(tokenizer: Path, texts: Iterable[str], at_once: int = 10_000) -
     from tokenizers import Tokenizer
 
     encoder = Tokenizer.from_file(str(tokenizer))
-    counts: Counter[int] = Counter()
-    waiting: list[str] = []
-    for text in texts:
-        waiting.append(text)
-        if len(waiting) == at_once:
-            counts.update(i for e in encoder.encode_batch_fast(waiting) for i in e.ids)
-            waiting.clear()
-    counts.update(i for e in encoder.encode_batch_fast(waiting) for i in e.ids)
+    counts, waiting = Counter[int](), iter(texts)
+    while part := list(islice(waiting, at_once)):
+        counts.update(i for e in encoder.encode_batch_fast(part) for i in e.ids)
     return counts
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
@@ -24,10 +25,9 @@ OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
 # The types of model that an objective can start from, where it is not every type that is known here.
 KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
-# What is counted has to be there, and what is a part of something cannot be more than all of it.
-COUNTS = ("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens")
-# What may be left out, and the least that it can be: a row of one token has none to predict.
-OPTIONAL_COUNTS = {"keep_layers": 1, "grow_layers": 1, "vocabulary": 1, "taught": 1, "packed": 2}
+# The least value of every option that counts something: a row of one token has none to predict.
+LEAST = dict.fromkeys(("steps", "batch", "chunks", "validate", "context_tokens", "response_tokens"), 1)
+LEAST |= {"keep_layers": 1, "grow_layers": 1, "vocabulary": 1, "taught": 1, "packed": 2}
 SHARES = (
     *("held_out", "warmup", "dropout", "average"),
     *("fact_share", "restyle", "exchanges", "teacher_share", "reply_share"),
@@ -105,17 +105,16 @@ class Config:
         known = {f.name for f in dataclasses.fields(cls)}
         unknown = sorted(set(options) - known)
         if unknown:
-            raise TurnwiseError(f"unknown training option {unknown[0]!r}; known: {', '.join(sorted(known))}")
+            raise TurnwiseError(f"training options: expected {', '.join(sorted(known))}, got {unknown[0]!r}")
         if isinstance(options.get("teacher"), str | Path):
             options["teacher"] = [options["teacher"]]
         for name in ("evaluation", "pairs", "teacher"):
             options[name] = tuple(Path(path) for path in options.get(name) or ())
         if options.get("replies"):
             options["replies"] = Path(options["replies"])
-        if isinstance(options.get("mix"), Mapping):
-            options["mix"] = _mix(options["mix"])
-        if isinstance(options.get("corruption"), Mapping):
-            options["corruption"] = _rules(options["corruption"])
+        for name, kind in (("mix", Mix), ("corruption", Rules)):
+            if isinstance(options.get(name), Mapping):
+                options[name] = _nested(name, kind, options[name])
         config = cls(
             objective=objective, data=tuple(Path(path) for path in data), out=Path(out), base=Path(base), **options
         )
@@ -126,13 +125,13 @@ class Config:
         """Refuse what cannot be trained, in one line."""
         for part in self.parts:
             if part not in OBJECTIVES:
-                raise TurnwiseError(f"unknown objective {part!r}; choose from {', '.join(OBJECTIVES)}")
+                raise TurnwiseError(f"objective: expected {', '.join(OBJECTIVES)}, got {part!r}")
         if len(self.parts) > 1 and not set(self.parts) <= set(CLASSIFIERS):
             raise TurnwiseError(f"{self.objective}: only {', '.join(CLASSIFIERS)} can share a trunk")
         if not self.data:
             raise TurnwiseError("nothing to train on: give at least one file of dialogues")
         if self.facts_by not in get_args(FactsBy):
-            raise TurnwiseError(f"facts_by is {self.facts_by!r}; choose from {', '.join(get_args(FactsBy))}")
+            raise TurnwiseError(f"facts_by: expected {' or '.join(get_args(FactsBy))}, got {self.facts_by!r}")
         if self.replies and not self.teacher:
             raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
         self._check_numbers()
@@ -153,25 +152,20 @@ class Config:
             raise TurnwiseError("a causal model learns from one teacher")
 
     def _check_numbers(self) -> None:
-        for name in COUNTS:
+        def check(name: str, expected: str, fits: Callable[[Any], bool]) -> None:
             given = getattr(self, name)
-            if not isinstance(given, int) or given < 1:
-                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least 1")
-        for name, least in OPTIONAL_COUNTS.items():
-            given = getattr(self, name)
-            if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
-                raise TurnwiseError(f"{name} is {given!r}; write a whole number of at least {least}")
-        for name in SHARES:
-            given = getattr(self, name)
-            if not isinstance(given, int | float) or not 0 <= given <= 1:
-                raise TurnwiseError(f"{name} is {given!r}; write a number from 0 to 1")
-        for name in ("minutes", "sharpness"):
-            given = getattr(self, name)
-            if given is not None and (not isinstance(given, int | float) or not given > 0):
-                raise TurnwiseError(f"{name} is {given!r}; write a number above 0")
+            absent = given is None and getattr(Config, name) is None
+            number = isinstance(given, int | float) and not isinstance(given, bool)
+            if not absent and not (number and fits(given)):
+                raise TurnwiseError(f"{name}: expected {expected}, got {given!r}")
 
-        if self.levels is not None and self.levels not in LEVELS:
-            raise TurnwiseError(f"levels is {self.levels!r}; write an odd number from {LEVELS[0]} to {LEVELS[-1]}")
+        for name, least in LEAST.items():
+            check(name, f"a whole number of at least {least}", partial(_at_least, least))
+        for name in SHARES:
+            check(name, "a number from 0 to 1", lambda share: 0 <= share <= 1)
+        for name in ("minutes", "sharpness"):
+            check(name, "a number above 0", lambda number: number > 0)
+        check("levels", f"an odd number from {LEVELS[0]} to {LEVELS[-1]}", LEVELS.__contains__)
 
     def _check_size(self, base: Mapping[str, Any]) -> None:
         """Refuse more layers than the base has, and rows that are longer than it can read."""
@@ -223,25 +217,19 @@ class Config:
         return plain
 
 
-def _mix(shares: Mapping[str, Any]) -> Mix:
-    """Return how often each kind of wrong response is drawn; a kind that is not known is refused."""
-    kinds = [kind.name for kind in dataclasses.fields(Mix)]
-    unknown = sorted(set(shares) - set(kinds))
-    if unknown:
-        raise TurnwiseError(f"mix: no wrong responses are called {unknown[0]!r}; known: {', '.join(kinds)}")
-    return Mix(**shares)
-
-
-def _rules(given: Mapping[str, Any]) -> Rules:
-    """Return how `vup`'s utterances are broken; what is not known, or cannot be, is refused."""
-    known = [rule.name for rule in dataclasses.fields(Rules)]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise TurnwiseError(f"corruption: no option is called {unknown[0]!r}; known: {', '.join(known)}")
+def _nested(name: str, kind: type[Any], given: Mapping[str, Any]) -> Any:
+    """Return the options that an option groups; refuse unknown names and impossible values."""
+    known = [of.name for of in dataclasses.fields(kind)]
+    if unknown := sorted(set(given) - set(known)):
+        raise TurnwiseError(f"{name}: expected {', '.join(known)}, got {unknown[0]!r}")
     try:
-        return Rules(**given)
+        return kind(**given)
     except (TypeError, ValueError) as problem:
-        raise TurnwiseError(f"corruption: {problem}") from None
+        raise TurnwiseError(f"{name}: {problem}") from None
+
+
+def _at_least(least: int, given: float) -> bool:
+    return isinstance(given, int) and given >= least
 
 
 def _positions(folder: Path) -> float:

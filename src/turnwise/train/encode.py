@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +29,10 @@ class Sequences:
     segments: list[list[int]]
 
 
-class EncodePairs(Protocol):
-    """Pairs of texts into ids; A, which may be missing, keeps its end and B its beginning."""
+class EncodePairs:
+    """Pairs of texts as ids; A, which may be missing, keeps its end and B its beginning."""
 
     pad: int
-
-    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
-        """Encode many pairs at once."""
-
-
-class PairEncoder:
-    """`[CLS] A [SEP] B [SEP]`, or `[CLS] B [SEP]` without A. A keeps its end and B its beginning."""
 
     def __init__(self, tokenizer: Path | str, first_tokens: int, second_tokens: int) -> None:
         from tokenizers import Tokenizer
@@ -48,53 +41,64 @@ class PairEncoder:
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.first_tokens, self.second_tokens = first_tokens, second_tokens
+
+    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
+        """Encode many pairs at once."""
+        encoded = Sequences([], [])
+        for a, b in zip(self._ids(map(self._opening, first)), self._ids(second), strict=True):
+            head, tail = self._marked(a[-self.first_tokens :], b[: self.second_tokens])
+            encoded.ids.append(head + tail)
+            encoded.segments.append([0] * len(head) + [self._segment(a)] * len(tail))
+        return encoded
+
+    def _ids(self, texts: Iterable[str]) -> list[list[int]]:
+        return [e.ids for e in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def _opening(self, text: str | None) -> str:
+        return text or ""
+
+    def _segment(self, first: list[int]) -> int:
+        return 1
+
+    def _marked(self, first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+        raise NotImplementedError
+
+
+class PairEncoder(EncodePairs):
+    """`[CLS] A [SEP] B [SEP]`, or `[CLS] B [SEP]` without A, all of segment 0."""
+
+    def __init__(self, tokenizer: Path | str, first_tokens: int, second_tokens: int) -> None:
+        super().__init__(tokenizer, first_tokens, second_tokens)
         self.cls, self.sep, self.mask, self.pad = map(self._special, ("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
 
     def _special(self, token: str) -> int:
         index = self.tokenizer.token_to_id(token)
         if index is None:
-            raise TurnwiseError(f"the tokenizer of the model to start from has no {token}; start from a BERT model")
+            raise TurnwiseError(f"tokenizer: expected {token}, got none. Fix: start from a BERT model")
         return int(index)
 
-    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
-        """Encode many pairs at once."""
-        tokens_of = _ids(self.tokenizer, [text or "" for text in first]), _ids(self.tokenizer, second)
-        ids, segments = [], []
-        for a, b in zip(*tokens_of, strict=True):
-            head = [self.cls, *a[-self.first_tokens :], self.sep] if a else [self.cls]
-            tail = [*b[: self.second_tokens], self.sep]
-            ids.append(head + tail)
-            segments.append([0] * len(head) + [1 if a else 0] * len(tail))
-        return Sequences(ids, segments)
+    def _segment(self, first: list[int]) -> int:
+        return 1 if first else 0
+
+    def _marked(self, first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+        return [self.cls, *first, self.sep] if first else [self.cls], [*second, self.sep]
 
 
-class LinesEncoder:
-    """`<start>A\\nB<end>` for a causal model, the turns of A on lines of their own; segment 1 is B with its end.
+class LinesEncoder(EncodePairs):
+    """`<start>A\\nB<end>` for a causal model, each turn of A on its own line; segment 1 is B with its end.
 
-    Only those positions have read everything, so only they are worth asking.
+    Only the positions of segment 1 come after the whole input, so only they are pooled.
     """
 
     def __init__(self, tokenizer: Path | str, start: int, end: int, first_tokens: int, second_tokens: int) -> None:
-        from tokenizers import Tokenizer
-
-        self._tokenizer: Tokenizer = Tokenizer.from_file(str(tokenizer))
+        super().__init__(tokenizer, first_tokens, second_tokens)
         self._start, self._end, self.pad = start, end, end
-        self._first_tokens, self._second_tokens = first_tokens, second_tokens
 
-    def __call__(self, first: Sequence[str | None], second: Sequence[str]) -> Sequences:
-        """Encode many pairs at once."""
-        before = [text.replace(SEPARATOR, "\n") + "\n" if text else "" for text in first]
-        ids, segments = [], []
-        for a, b in zip(_ids(self._tokenizer, before), _ids(self._tokenizer, second), strict=True):
-            head = [self._start, *a[-self._first_tokens :]]
-            tail = [*b[: self._second_tokens], self._end]
-            ids.append(head + tail)
-            segments.append([0] * len(head) + [1] * len(tail))
-        return Sequences(ids, segments)
+    def _opening(self, text: str | None) -> str:
+        return text.replace(SEPARATOR, "\n") + "\n" if text else ""
 
-
-def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    return [e.ids for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+    def _marked(self, first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+        return [self._start, *first], [*second, self._end]
 
 
 def pad(rows: Sequence[Sequence[int]], value: int) -> Ids:

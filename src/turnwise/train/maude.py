@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,11 +85,6 @@ class MaudeOptions:
     def others(self) -> int:
         """Return the number of responses of the batch that serve as random utterances for each context."""
         return self.in_batch if "rand_utt" in self.negatives else 0
-
-    def record(self) -> dict[str, Any]:
-        """Return the options as JSON can hold them."""
-        listed = {name: list(getattr(self, name)) for name in ("negatives", "recent", "learning")}
-        return dataclasses.asdict(self) | listed
 
 
 _AS_PUBLISHED: dict[str, Any] = {"standardise": False, "fresh": False}
@@ -269,7 +263,9 @@ def save_head(
         "recent": ",".join(map(str, model.options.recent)),
     }
     if model.encoder is not None:
-        _save_trunk(model.encoder, folder)
+        trunk: Any = model.encoder
+        described = config_of(trunk.bert, "BertModel")
+        save_model(folder, trunk.bert.state_dict(), described, trunk.folder / "tokenizer.json")
         facts["role"] = OWN
     if own is not None:
         for name in ("model.safetensors", "config.json", "tokenizer.json"):
@@ -288,11 +284,6 @@ def folded(model: MaudeNetwork) -> dict[str, Floats]:
     down = tensors["down.weight"] / scale
     kept_too = {"centre": centre, "scale": scale} if model.options.recent else {}
     return {**tensors, **kept_too, "down.weight": down, "down.bias": -(down @ centre)}
-
-
-def _save_trunk(trunk: Any, folder: Path) -> None:
-    weights = trunk.bert.state_dict()
-    save_model(folder, weights, config_of(trunk.bert, "BertModel"), trunk.folder / "tokenizer.json")
 
 
 def nce(logits: Tensor, counts: Tensor, form: Loss = "mean") -> Tensor:

@@ -7,7 +7,7 @@ Random utterances are drawn anew in every epoch unless `fresh` is false.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal, get_args
 
@@ -52,10 +52,6 @@ class Sampled:
         yield from self.turns
         for variants in (*self.corrupted.values(), self.reworded, self.generated):
             yield from variants.values()
-
-    def record(self) -> dict[str, Any]:
-        """Return the dialogue as JSON can hold it."""
-        return asdict(self)
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Sampled:
@@ -175,11 +171,10 @@ class DrawnDialogues:
         device: str = "cpu",
     ) -> None:
         self._device, self._negatives, self._reworded = device, tuple(negatives), reworded
+        self._kinds = [kind for kind in self._negatives if kind != "corrupt_context"]
         self._table = None if table is None else torch.as_tensor(table).to(device)
         number = dict(index) if index is not None and table is not None else _numbered(dialogues)
-        self._texts = list(number)
-        if index is not None and table is not None:
-            self._texts = [text for text, _ in sorted(number.items(), key=lambda item: item[1])]
+        self._texts = sorted(number, key=number.__getitem__)
         self._lengths = np.array([len(one.turns) for one in dialogues])
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._turns = np.array([number[text] for one in dialogues for text in one.turns])
@@ -203,10 +198,6 @@ class DrawnDialogues:
             self._once = np.full((len(self._turns), 1 + len(self._kinds)), NONE)
             rows, places = self._examples(everything)
             self._once[places] = self._responses(rows, places, np.random.default_rng([seed, 2]))
-
-    @property
-    def _kinds(self) -> list[Kind]:
-        return [kind for kind in self._negatives if kind != "corrupt_context"]
 
     def __len__(self) -> int:
         return len(self._lengths)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -71,23 +72,19 @@ def read_replies(path: Path | None) -> tuple[ModelReply, ...]:
     return tuple(ModelReply(tuple(row["context"]), row["response"], row["earlier"]) for row in rows)
 
 
-class Task(Protocol):
-    """An objective of a classifier."""
+class Task(ABC):
+    """An objective of a classifier: the name and the labels of its head."""
 
-    @property
-    def name(self) -> str:
-        """Return the name of its head."""
+    name: str
+    labels: tuple[str, ...]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels of its head."""
-
+    @abstractmethod
     def draw(self, rng: Random) -> Labelled:
         """Return one example."""
 
 
-class NextUtteranceTask:
-    """Is this what came next? True responses against wrong ones, the fact in front half of the time."""
+class NextUtteranceTask(Task):
+    """True responses against wrong ones, half of the time with a fact before the context."""
 
     name = "nup"
     labels = ("other", "next")
@@ -128,8 +125,8 @@ class NextUtteranceTask:
         return Labelled(context, response, label, f"{dialogue.corpus}:{kind}")
 
 
-class FactTask:
-    """Is this response about this fact? Wrong ones come from elsewhere, or answer without using the fact."""
+class FactTask(Task):
+    """Responses about a fact against responses from elsewhere or without the fact."""
 
     name = "dr-f"
     labels = ("other", "about the fact")
@@ -165,8 +162,8 @@ class FactTask:
         return Labelled(context_text([], fact), response, label, f"{dialogue.corpus}:{kind}")
 
 
-class ValidityTask:
-    """Is this something a person would say, or has somebody broken it?"""
+class ValidityTask(Task):
+    """Human utterances against corrupted ones."""
 
     name = "vup"
     labels = ("broken", "valid")
@@ -195,8 +192,8 @@ def _pieces(tokenizer: Tokenizer, text: str) -> Sequence[str]:
     return pieces
 
 
-class InferenceTask:
-    """Does an utterance contradict an earlier one? Labelled pairs from files, and pairs made from dialogues."""
+class InferenceTask(Task):
+    """Contradiction, entailment or neither between two utterances, of labelled files and of dialogues."""
 
     name = "nli"
     labels = contradictions.LABELS
@@ -221,8 +218,8 @@ class InferenceTask:
         return Labelled(pair.premise, pair.hypothesis, self.labels.index(pair.label), pair.source)
 
 
-class EmotionTask:
-    """Does an utterance carry an emotion? With the turns before it, or alone."""
+class EmotionTask(Task):
+    """Utterances with and without an emotion, alone or after the turns before them."""
 
     name = "emotion"
     labels = ("no emotion", "emotion")
