@@ -10,7 +10,7 @@ import pytest
 
 from turnwise.errors import TurnwiseError
 from turnwise.reproduce import holistic, usr
-from turnwise.reproduce.cells import Ours, Table, TableSpec, by_corpus
+from turnwise.reproduce.cells import UNSAID, Ours, Spec, Table, by_corpus
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.run import papers
 from turnwise.reproduce.workspace import RATED, Workspace, fault
@@ -23,7 +23,7 @@ def data(mini_data: Path, tmp_path: Path) -> Path:
 
 
 def made(data: Path, paper: str, number: str) -> Table:
-    (spec,) = (spec for one in papers([paper]) for spec in one.specs if spec.number == number)
+    (spec,) = (spec for one in papers([paper]) for spec in one.specs if spec.blank.number == number)
     table = spec.made(Workspace(data, data / "work", cache="off"))
     assert isinstance(table, Table)
     return table
@@ -115,13 +115,14 @@ def test_damaged_files_of_the_authors_are_a_reason_in_their_own_rows(data: Path)
 
 
 def test_reasons_of_a_corpus_reach_its_published_cells_only() -> None:
-    def of(corpus: str) -> dict[Key, Ours]:
+    @by_corpus(("Topical-Chat", "PersonaChat"))
+    def of(_: Workspace, corpus: str) -> dict[Key, Ours]:
         if corpus == "Topical-Chat":
             raise TurnwiseError("it is lost")
         return {Key(corpus, "human", "Natural", "Inter-annotator", "pearson"): Ours(0.5)}
 
-    table = TableSpec("usr", "1", "t", lambda _: by_corpus(("Topical-Chat", "PersonaChat"), of)).made(None)  # type: ignore[arg-type]
+    table = Spec(Table("usr", "1", "t"), of).made(None)  # type: ignore[arg-type]
     reasons = {cell.key.corpus: cell.ours.why_not for cell in table.cells if cell.key.quality == "Overall"}
-    assert reasons == {"Topical-Chat": "it is lost", "PersonaChat": TableSpec.otherwise}
+    assert reasons == {"Topical-Chat": "it is lost", "PersonaChat": UNSAID}
     assert not table.notes
     assert json.dumps([cell.key for cell in table.cells]).count("it is lost") == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.reproduce import fbd, holistic, usr
-from turnwise.reproduce.cells import Ours, TableSpec, correlations
+from turnwise.reproduce.cells import Ours, Spec, Table, correlations
 from turnwise.reproduce.published import Key, of_table
 from turnwise.reproduce.workspace import Workspace
 
@@ -19,9 +19,8 @@ def space(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Workspace
 
 def same(table: tuple[str, str], found: dict[Key, Ours], suffix: str = "") -> tuple[int, int]:
     """How many published cells come out the same, of those that were computed."""
-    spec = TableSpec(
-        *table, "", lambda _: {key._replace(metric=key.metric.removesuffix(suffix)): o for key, o in found.items()}
-    )
+    named = {key._replace(metric=key.metric.removesuffix(suffix)): ours for key, ours in found.items()}
+    spec = Spec(Table(*table, ""), lambda _: named)
     cells = [cell for cell in spec.made(None).cells if cell.published and cell.ours.value is not None]  # type: ignore[arg-type]
     return sum(cell.same for cell in cells), len(cells)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache, wraps
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -42,15 +42,27 @@ class Ours:
     beside: str = ""
 
 
-def by_corpus(corpora: Iterable[str], cells_of: Callable[[str], Mapping[Key, Ours]]) -> dict[Key, Ours]:
-    """Cells of one corpus after the other. What is wrong with one is a reason for its own cells, and for no others."""
-    cells: dict[Key, Ours] = {}
-    for corpus in corpora:
-        try:
-            cells |= cells_of(corpus)
-        except TurnwiseError as problem:
-            cells[_all_of(corpus)] = Ours(why_not=str(problem))
-    return cells
+Cells = dict[Key, Ours]
+
+
+def by_corpus(corpora: Iterable[str]) -> Callable[[Callable[[Workspace, str], Cells]], Callable[[Workspace], Cells]]:
+    """Return a decorator: the cells of one corpus become those of all, and an error costs only its own corpus."""
+    names = tuple(corpora)
+
+    def over_all(cells_of: Callable[[Workspace, str], Cells]) -> Callable[[Workspace], Cells]:
+        @wraps(cells_of)
+        def fill(space: Workspace) -> Cells:
+            cells: Cells = {}
+            for corpus in names:
+                try:
+                    cells |= cells_of(space, corpus)
+                except TurnwiseError as problem:
+                    cells[_all_of(corpus)] = Ours(why_not=str(problem))
+            return cells
+
+        return fill
+
+    return over_all
 
 
 def _all_of(corpus: str) -> Key:
@@ -64,7 +76,7 @@ def ended(value: float | None, interval: Interval | None, n: int | None = None) 
     return Ours(value, low, high, n)
 
 
-def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> dict[Key, Ours]:
+def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> Cells:
     """Pearson, and Spearman with its interval where there are clusters to resample."""
     interval = None if clusters is None else correlation_interval(left, right, clusters, seed=seed)
     return {
@@ -73,9 +85,7 @@ def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> dic
     }
 
 
-def raters_cells(
-    space: Workspace, corpus: str, file: str | Path, names: Mapping[str, str], *notes: str
-) -> dict[Key, Ours]:
+def raters_cells(space: Workspace, corpus: str, file: str | Path, names: Mapping[str, str], *notes: str) -> Cells:
     """Each rater against the mean of the others: the mean and the best of them, under these names."""
     return {
         Key(corpus, "human", row.quality, names[form.rpartition("-")[2]], statistic): Ours(
@@ -131,9 +141,9 @@ class Table:
     paper: str
     number: str
     title: str
-    down: tuple[str, ...]
-    across: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    down: tuple[str, ...] = ("metric",)
+    across: tuple[str, ...] = ("quality", "level", "statistic")
+    cells: tuple[Cell, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -152,65 +162,46 @@ class Figure:
     why_not: str = ""
 
 
+Made = Table | Figure
+UNSAID = "the paper does not say enough of how it was made"
+
+
 @dataclass(frozen=True)
-class TableSpec:
-    """A table as a paper module declares it. What `fill` does not give is not computable, because of `otherwise`."""
+class Spec:
+    """Declare a table or figure: an empty one, the function that fills it, and a reason for the cells it leaves out."""
 
-    paper: str
-    number: str
-    title: str
-    fill: Callable[[Workspace], Mapping[Key, Ours]]
-    down: tuple[str, ...] = ("metric",)
-    across: tuple[str, ...] = ("quality", "level", "statistic")
-    notes: tuple[str, ...] = ()
-    otherwise: str = "the paper does not say enough of how it was made"
+    blank: Made
+    fill: Callable[[Workspace], Any]
+    otherwise: str = UNSAID
 
-    def made(self, space: Workspace) -> Table:
-        """The table, every published cell of it, and then what is ours alone."""
-        found: Mapping[Key, Ours] = {}
+    def made(self, space: Workspace) -> Made:
+        """Return the filled table or figure, with the reason for all that cannot be computed."""
+        if isinstance(self.blank, Table):
+            return self._table(self.blank, space)
+        try:
+            return replace(self.blank, rows=tuple(self.fill(space)))
+        except TurnwiseError as problem:
+            return replace(self.blank, why_not=str(problem))
+
+    def _table(self, blank: Table, space: Workspace) -> Table:
+        """Return the table: every published cell of it, then those that only we have."""
+        found: Cells = {}
         failed = ""
         try:
             found = self.fill(space)
         except TurnwiseError as problem:
             failed = str(problem)
-        printed = of_table(self.paper, self.number)
+        printed = of_table(blank.paper, blank.number)
         gone = {key.corpus: ours.why_not for key, ours in found.items() if key == _all_of(key.corpus)}
         found = {key: ours for key, ours in found.items() if key != _all_of(key.corpus)}
         absent = {one.key: Ours(why_not=gone.get(one.key.corpus) or failed or self.otherwise) for one in printed}
         cells = [_beside(one, found.get(one.key, absent[one.key])) for one in printed]
-        known = {one.key for one in printed}
-        cells += [Cell(key, ours, ours.beside or None) for key, ours in found.items() if key not in known]
-        # Where nothing was published, no cell is there to give the reason.
-        unsaid = [why for corpus, why in gone.items() if corpus not in {key.corpus for key in known}]
+        cells += [Cell(key, ours, ours.beside or None) for key, ours in found.items() if key not in absent]
+        # A corpus without published numbers has no cell that could give the reason.
+        unsaid = [why for corpus, why in gone.items() if corpus not in {key.corpus for key in absent}]
         unsaid += [failed] if failed and not printed else []
-        notes = (*self.notes, *(f"Not computable, because {why}." for why in dict.fromkeys(unsaid)))
-        return Table(self.paper, self.number, self.title, self.down, self.across, tuple(cells), notes)
-
-
-@dataclass(frozen=True)
-class FigureSpec:
-    """A figure as a paper module declares it."""
-
-    paper: str
-    number: str
-    title: str
-    look: Look
-    x: str
-    y: str
-    rows: Callable[[Workspace], Sequence[Mapping[str, Any]]]
-    notes: tuple[str, ...] = ()
-
-    def made(self, space: Workspace) -> Figure:
-        """The figure, or why it cannot be drawn."""
-        facts = (self.paper, self.number, self.title, self.look, self.x, self.y)
-        try:
-            return Figure(*facts, rows=tuple(self.rows(space)), notes=self.notes)
-        except TurnwiseError as problem:
-            return Figure(*facts, notes=self.notes, why_not=str(problem))
-
-
-Spec = TableSpec | FigureSpec
-Made = Table | Figure
+        notes = (*blank.notes, *(f"Not computable, because {why}." for why in dict.fromkeys(unsaid)))
+        return replace(blank, cells=tuple(cells), notes=notes)
 
 
 @dataclass(frozen=True)
@@ -232,7 +223,7 @@ def declared(name: str, fills: Mapping[str, Fill], **words: object) -> Paper:
     of = _declarations()[name]
     texts = words | {key: text.format(**words) for key, text in of.get("texts", {}).items()}
     specs = [_spec(name, fills.get(one["number"], _nothing), one, texts) for one in of["made"]]
-    if unknown := fills.keys() - {spec.number for spec in specs}:
+    if unknown := fills.keys() - {spec.blank.number for spec in specs}:
         raise ValueError(f"papers.toml: {name} has no {', '.join(unknown)}")
     return Paper(name, of["title"], tuple(specs), _filled(of.get("notes", ()), texts), of["version"])
 
@@ -252,20 +243,18 @@ def _declarations() -> dict[str, Any]:
 
 
 def _spec(paper: str, fill: Fill, one: Mapping[str, Any], texts: Mapping[str, object]) -> Spec:
-    notes = _filled(one.get("notes", ()), texts)
-    if "look" in one:
-        return FigureSpec(paper, one["number"], one["title"], one["look"], one["x"], one["y"], fill, notes)
-    layout: dict[str, Any] = {part: tuple(one[part]) for part in ("down", "across") if part in one}
-    if "otherwise" in one:
-        layout["otherwise"] = one["otherwise"].format(**texts)
-    return TableSpec(paper, one["number"], one["title"], fill, notes=notes, **layout)
+    facts = {name: one[name] for name in ("number", "title", "look", "x", "y") if name in one}
+    facts |= {name: tuple(one[name]) for name in ("down", "across") if name in one}
+    kind = Figure if "look" in one else Table
+    blank = kind(paper=paper, notes=_filled(one.get("notes", ()), texts), **facts)
+    return Spec(blank, fill, one.get("otherwise", UNSAID).format(**texts))
 
 
 def _filled(notes: Iterable[str], texts: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(note.format(**texts) for note in notes)
 
 
-def _nothing(_: Workspace) -> dict[Key, Ours]:
+def _nothing(_: Workspace) -> Cells:
     """The cells of a table of which nothing can be computed."""
     return {}
 
@@ -347,7 +336,7 @@ def correlations(
     levels: Iterable[str] = ("turn",),
     qualities: Mapping[str, str] | None = None,
     exclude: Sequence[str] = (),
-) -> dict[Key, Ours]:
+) -> Cells:
     """Correlations with people by every metric that can be computed, keyed as they were published.
 
     `qualities` maps what the paper calls a quality to the name in the file; without it all are taken as they are.
@@ -358,7 +347,7 @@ def correlations(
     level = levels[0] if len(levels) == 1 else "all"
     found = space.meta(file, requests, exclude, level) if requests else {}
     named = qualities or {quality: quality for _, _, quality in found}
-    cells: dict[Key, Ours] = {}
+    cells: Cells = {}
     for name, (way, why) in ways.items():
         for at in levels:
             for printed, quality in named.items():

@@ -15,6 +15,7 @@ from turnwise.dialogue import Example, mean_rating
 from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Lookup
 from turnwise.reproduce.cells import (
+    Cells,
     Ours,
     Stands,
     by_corpus,
@@ -87,18 +88,15 @@ ENCODERS: Mapping[str, str] = {
 }
 
 
-def counts(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def counts(space: Workspace, corpus: str) -> Cells:
     """Table 2: contexts, and systems."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        examples = space.examples(CORPORA[corpus][0])
-        numbers = {
-            "Samples": len({one.context_id for one in examples}),
-            "Systems": len({one.system for one in examples}),
-        }
-        return {Key(corpus, "other", "", name, "count"): Ours(float(number)) for name, number in numbers.items()}
-
-    return by_corpus(CORPORA, of)
+    examples = space.examples(CORPORA[corpus][0])
+    numbers = {
+        "Samples": len({one.context_id for one in examples}),
+        "Systems": len({one.system for one in examples}),
+    }
+    return {Key(corpus, "other", "", name, "count"): Ours(float(number)) for name, number in numbers.items()}
 
 
 def rebuilt(space: Workspace) -> Path:
@@ -124,25 +122,22 @@ def rebuilt(space: Workspace) -> Path:
     return space.derived("fbd_empathetic_rebuilt", rows)
 
 
-def table_3(space: Workspace) -> dict[Key, Ours]:
+@by_corpus((*CORPORA, REBUILT))
+def table_3(space: Workspace, corpus: str) -> Cells:
     """Table 3."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        if corpus == REBUILT:
-            return _both(space, corpus, rebuilt(space), {"coherence": "coherence"})
-        file, quality = CORPORA[corpus]
-        return _both(space, corpus, space.corpus(file), {quality: quality})
-
-    return by_corpus((*CORPORA, REBUILT), of)
+    if corpus == REBUILT:
+        return _both(space, corpus, rebuilt(space), {"coherence": "coherence"})
+    file, quality = CORPORA[corpus]
+    return _both(space, corpus, space.corpus(file), {quality: quality})
 
 
-def by_aspect(space: Workspace) -> dict[Key, Ours]:
+def by_aspect(space: Workspace) -> Cells:
     """Table 5."""
     aspects = ("relevance", "grammar", "content", "appropriateness")
     return _both(space, "Daily(Z)", space.corpus(CORPORA["Daily(Z)"][0]), {aspect: aspect for aspect in aspects})
 
 
-def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str]) -> Cells:
     """Correlations as the paper prints them, and with their signs."""
     signed = correlations(space, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
     cells = {}
@@ -154,33 +149,30 @@ def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str
     return cells
 
 
-def normality_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def normality_cells(space: Workspace, corpus: str) -> Cells:
     """Table 4: as the authors averaged, W and p together; and each by itself."""
     encoders: Stands = {"BERT": METRICS["FBD-B"], "RoBERTa": METRICS["FBD-R"]}
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells: dict[Key, Ours] = {}
-        file, _ = CORPORA[corpus]
-        for name, ways in encoders.items():
-            way, why = chosen(space, ways)
-            key = Key(corpus, "other", "normality", name, "")
-            if way is None:
-                cells |= {key._replace(statistic=one): Ours(why_not=why) for one in ("mean", "std")}
-                continue
-            row = normality(space.corpus(file), way.request, **space.models_in_use).rows[0]
-            mean = (row.w_mean + row.p_mean) / 2
-            square = (row.w_deviation**2 + row.w_mean**2 + row.p_deviation**2 + row.p_mean**2) / 2
-            found = {
-                "mean": mean, "std": math.sqrt(max(square - mean**2, 0.0)),
-                "mean W": row.w_mean, "mean p": row.p_mean, "share with p < .05": row.rejected,
-            }  # fmt: skip
-            cells |= {
-                key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=way.said(space))
-                for one, value in found.items()
-            }
-        return cells
-
-    return by_corpus(CORPORA, of)
+    cells: Cells = {}
+    file, _ = CORPORA[corpus]
+    for name, ways in encoders.items():
+        way, why = chosen(space, ways)
+        key = Key(corpus, "other", "normality", name, "")
+        if way is None:
+            cells |= {key._replace(statistic=one): Ours(why_not=why) for one in ("mean", "std")}
+            continue
+        row = normality(space.corpus(file), way.request, **space.models_in_use).rows[0]
+        mean = (row.w_mean + row.p_mean) / 2
+        square = (row.w_deviation**2 + row.w_mean**2 + row.p_deviation**2 + row.p_mean**2) / 2
+        found = {
+            "mean": mean, "std": math.sqrt(max(square - mean**2, 0.0)),
+            "mean W": row.w_mean, "mean p": row.p_mean, "share with p < .05": row.rejected,
+        }  # fmt: skip
+        cells |= {
+            key._replace(statistic=one): Ours(value, n=row.dimensions, how=way.request, notes=way.said(space))
+            for one, value in found.items()
+        }
+    return cells
 
 
 def system_points(space: Workspace) -> list[dict[str, Any]]:

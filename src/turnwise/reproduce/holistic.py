@@ -15,6 +15,7 @@ from turnwise.io.write import example_to_dict
 from turnwise.metrics.holistic import aggregated, own_turns
 from turnwise.reproduce.cells import (
     STATISTICS,
+    Cells,
     Ours,
     Stand,
     Stands,
@@ -49,7 +50,7 @@ def rows_of(space: Workspace, metric: str, base: str) -> Stands:
     return {"GPT-2 w/o Fine-tune": (untuned,), "GPT-2 w/ Fine-tune": (tuned,)}
 
 
-def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, base: str) -> dict[Key, Ours]:
+def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, base: str) -> Cells:
     """Tables 3 and 4: the metric, what else we have for it, and how far raters agree."""
     stands: dict[str, Any] = dict(rows_of(space, metric, base))
     if metric == "coherence":
@@ -60,41 +61,35 @@ def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, bas
     return cells | rater_cells(space, CORPUS, file, quality)
 
 
-def rater_cells(space: Workspace, corpus: str, file: str, quality: str) -> dict[Key, Ours]:
+def rater_cells(space: Workspace, corpus: str, file: str, quality: str) -> Cells:
     """Each rater against the mean of the others."""
     cells = raters_cells(space, corpus, file, {form: f"Inter-Rater ({form})" for form in ("mean", "max")})
     return {key: ours for key, ours in cells.items() if key.quality == quality}
 
 
-def entropy_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(GROUPS)
+def entropy_cells(space: Workspace, corpus: str) -> Cells:
     """Table 5's metric without its ratings: the mean entropy of the released groups."""
     requests = {f"diversity:released[n={n}]": f"{n}-Gram Entropy" for n in (1, 2, 3)}
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        return {
-            Key(corpus, "other", "diversity", requests[value.metric], "mean entropy"): Ours(
-                value.value, value.low, value.high, value.n, value.metric
-            )
-            for value in space.scored(GROUPS[corpus], list(requests)).system_values
-        }
-
-    return by_corpus(GROUPS, of)
+    return {
+        Key(corpus, "other", "diversity", requests[value.metric], "mean entropy"): Ours(
+            value.value, value.low, value.high, value.n, value.metric
+        )
+        for value in space.scored(GROUPS[corpus], list(requests)).system_values
+    }
 
 
-def logic_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(LOGIC)
+def logic_cells(space: Workspace, corpus: str) -> Cells:
     """Table 8: our classifier by the released rule; for WS also the predictions that the authors stored."""
     quality, name = "logical_consistency", "Logical self-consistency"
     differs = "a small classifier of our own in place of RoBERTa-large"
     stands = {name: (Stand("consistency:released", models=differs),), **shipped("consistency", "consistency:paper")}
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells = correlations(space, corpus, LOGIC[corpus], stands, qualities={quality: quality})
-        return cells | (_stored_predictions(space, quality) if corpus == STORED else {})
-
-    return by_corpus(LOGIC, of)
+    cells = correlations(space, corpus, LOGIC[corpus], stands, qualities={quality: quality})
+    return cells | (_stored_predictions(space, quality) if corpus == STORED else {})
 
 
-def _stored_predictions(space: Workspace, quality: str) -> dict[Key, Ours]:
+def _stored_predictions(space: Workspace, quality: str) -> Cells:
     corpus, name = STORED, "Logical self-consistency, authors' stored predictions"
     key = Key(corpus, "turn", quality, name, "pearson")
     # The predictions are of all 100 dialogues in order, whatever sample is looked at.
@@ -123,12 +118,13 @@ def _contradictions(space: Workspace, pairs: int) -> list[float]:
     return found
 
 
-def logic_agreement(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(LOGIC)
+def logic_agreement(space: Workspace, corpus: str) -> Cells:
     """Table 9."""
-    return by_corpus(LOGIC, lambda corpus: rater_cells(space, corpus, LOGIC[corpus], "logical_consistency"))
+    return rater_cells(space, corpus, LOGIC[corpus], "logical_consistency")
 
 
-def independence_cells(space: Workspace) -> dict[Key, Ours]:
+def independence_cells(space: Workspace) -> Cells:
     """How far our own scores depend on each other, turn by turn and, for diversity, group by group."""
     names = {"coherence": "context_coherence", "fluency": "Fluency", "consistency": "Consistency"}
     space.require(*names)

@@ -10,7 +10,7 @@ from typing import Any
 from turnwise.analyses.metaevaluate import MetaRow
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
-from turnwise.reproduce.cells import Ours, declared
+from turnwise.reproduce.cells import Cells, Ours, declared
 from turnwise.reproduce.pages import ABOVE
 from turnwise.reproduce.published import COLLECTION, Key, Printed, everything
 from turnwise.reproduce.workspace import Workspace
@@ -110,7 +110,7 @@ def better(row: MetaRow | None, best: Printed | None) -> bool:
     return row is not None and best is not None and row.spearman_low is not None and row.spearman_low > best.value
 
 
-def board_cells(space: Workspace, corpus: str) -> dict[Key, Ours]:
+def board_cells(space: Workspace, corpus: str) -> Cells:
     """One corpus: every metric by every quality, beside the best published number of that quality."""
     rows = found(space, corpus)
     best = {quality: best_published(corpus, quality) for quality in dict.fromkeys(quality for _, quality in rows)}
@@ -137,9 +137,9 @@ def _ours(row: MetaRow, best: Printed | None, *notes: str) -> Ours:
     return Ours(row.spearman, *ends, row.n, row.metric, notes=tuple(said), beside=beside)
 
 
-def summary_cells(space: Workspace) -> dict[Key, Ours]:
+def summary_cells(space: Workspace) -> Cells:
     """The named metric and the best of ours on each corpus's main quality, and on how many it reaches the best."""
-    cells: dict[Key, Ours] = {}
+    cells: Cells = {}
     reached: list[bool] = []
     for corpus, board in BOARDS.items():
         key = Key(corpus, "turn", board.main, NAMED, "spearman")

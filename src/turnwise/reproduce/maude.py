@@ -15,7 +15,7 @@ from turnwise.analyses.evaluate import evaluate
 from turnwise.analyses.metaevaluate import metaevaluate
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.reproduce.cells import Ours, Stand, Stands, by_corpus, chosen, declared, stands
+from turnwise.reproduce.cells import Cells, Ours, Stand, Stands, by_corpus, chosen, declared, stands
 from turnwise.reproduce.maude_probe import accuracy_cells, along, scatter
 from turnwise.reproduce.maude_samples import (
     DIALOGUES,
@@ -34,6 +34,7 @@ from turnwise.stats.correlation import spearman
 
 ON_ALL = stands("maude", "on_all")
 OURS: Stands = {"nup (ours)": (Stand("nup"),)}
+WITH_OURS = {**ON_ALL, **OURS}
 # As Table 2 calls a quality, and as the logs do.
 QUALITIES = {
     "Fluency": "fluency", "Engagingness": "enjoy", "Humanness": "humanness", "Making Sense": "make_sense",
@@ -53,15 +54,15 @@ def logs(space: Workspace) -> Path:
     return space.derived("see", (json.loads(line) for line in lines))
 
 
-def human_cells(space: Workspace) -> dict[Key, Ours]:
+def human_cells(space: Workspace) -> Cells:
     """Table 2: system means against ratings freed from raters' bias, over systems."""
     file = logs(space)
-    ways = {name: chosen(space, ways) for name, ways in {**ON_ALL, **OURS}.items()}
+    ways = {name: chosen(space, ways) for name, ways in WITH_OURS.items()}
     requests = [way.request for way, _ in ways.values() if way]
     judged: list[Judged] = []
     if requests:
         judged = evaluate(file, requests, corpus="see", seed=space.seed, **space.models_in_use).judged
-    cells: dict[Key, Ours] = {}
+    cells: Cells = {}
     for name, (way, why) in ways.items():
         found = []
         for printed, quality in QUALITIES.items():
@@ -78,7 +79,7 @@ def human_cells(space: Workspace) -> dict[Key, Ours]:
     return cells
 
 
-def _uncalibrated(space: Workspace, file: Path, name: str, request: str) -> dict[Key, Ours]:
+def _uncalibrated(space: Workspace, file: Path, name: str, request: str) -> Cells:
     """The mean score of each conversation against the rating that it was given."""
     result = metaevaluate(file, [request], level="dialogue", corpus="see", seed=space.seed, **space.models_in_use)
     rows = {row.quality: row for row in result.rows}
@@ -116,26 +117,23 @@ def _calibrated(judged: Sequence[Judged], request: str, quality: str, space: Wor
     return Ours(found.value, n=found.n, how=request) if found.value is not None else Ours(why_not="too few systems")
 
 
-def protocol_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(RATED)
+def protocol_cells(space: Workspace, corpus: str) -> Cells:
     """Both protocols on rated data at hand: single responses as rated, and systems with calibrated ratings."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells: dict[Key, Ours] = {}
-        file = RATED[corpus]
-        for name, ways in {**ON_ALL, **OURS}.items():
-            way, why = chosen(space, ways)
-            key = Key(corpus, "turn", "Overall", name, "uncalibrated")
-            if way is None:
-                cells[key] = cells[key._replace(level="system", statistic="calibrated")] = Ours(why_not=why)
-                continue
-            row = space.meta(file, [way.request], level="turn")[way.request, "turn", "Overall"]
-            cells[key] = Ours(row.spearman, row.spearman_low, row.spearman_high, row.n, way.request)
-            judged = space.scored(file, [way.request]).judged
-            calibrated = _calibrated(judged, way.request, "Overall", space)
-            cells[key._replace(level="system", statistic="calibrated")] = calibrated
-        return cells
-
-    return by_corpus(RATED, of)
+    cells: Cells = {}
+    file = RATED[corpus]
+    for name, ways in WITH_OURS.items():
+        way, why = chosen(space, ways)
+        key = Key(corpus, "turn", "Overall", name, "uncalibrated")
+        if way is None:
+            cells[key] = cells[key._replace(level="system", statistic="calibrated")] = Ours(why_not=why)
+            continue
+        row = space.meta(file, [way.request], level="turn")[way.request, "turn", "Overall"]
+        cells[key] = Ours(row.spearman, row.spearman_low, row.spearman_high, row.n, way.request)
+        judged = space.scored(file, [way.request]).judged
+        calibrated = _calibrated(judged, way.request, "Overall", space)
+        cells[key._replace(level="system", statistic="calibrated")] = calibrated
+    return cells
 
 
 def protocol_bars(space: Workspace) -> list[dict[str, Any]]:
@@ -185,7 +183,7 @@ def _noted(kinds: Spread, notes: tuple[str, ...]) -> Spread:
     }
 
 
-def delta_cells(space: Workspace, stands: Stands, statistics: Sequence[str] = STATISTICS) -> dict[Key, Ours]:
+def delta_cells(space: Workspace, stands: Stands, statistics: Sequence[str] = STATISTICS) -> Cells:
     """Tables 1 and 4-6: every kind of response to PersonaChat's contexts."""
     cells = {}
     for name, (kinds, why) in spread_of(space, PERSONACHAT, stands).items():
@@ -207,35 +205,31 @@ def delta_cells(space: Workspace, stands: Stands, statistics: Sequence[str] = ST
 DELTAS = ("BackTranslation", "Seq2Seq", RANDOM, "Random Seq2Seq", "Word Drop", "Word Order", "Word Repeat")
 
 
-def zero_shot_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(ZERO_SHOT)
+def zero_shot_cells(space: Workspace, corpus: str) -> Cells:
     """Table 3: true responses against random ones, on corpora that the head never saw."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells: dict[Key, Ours] = {}
-        found = spread_of(space, ZERO_SHOT[corpus], {**ON_ALL, **OURS}, ZERO_SHOT_DIALOGUES, (TRUE, RANDOM))
-        for name, (kinds, why) in found.items():
-            for quality, kind, statistics in (
-                ("Semantic Positive", TRUE, STATISTICS[:2]),
-                ("Semantic Negative", RANDOM, STATISTICS),
-            ):
-                for statistic in statistics:
-                    key = Key(corpus, "other", quality, name, statistic)
-                    cells[key] = kinds[kind][statistic] if kinds else Ours(why_not=why)
-        return cells
-
-    return by_corpus(ZERO_SHOT, of)
+    cells: Cells = {}
+    found = spread_of(space, ZERO_SHOT[corpus], WITH_OURS, ZERO_SHOT_DIALOGUES, (TRUE, RANDOM))
+    for name, (kinds, why) in found.items():
+        for quality, kind, statistics in (
+            ("Semantic Positive", TRUE, STATISTICS[:2]),
+            ("Semantic Negative", RANDOM, STATISTICS),
+        ):
+            for statistic in statistics:
+                key = Key(corpus, "other", quality, name, statistic)
+                cells[key] = kinds[kind][statistic] if kinds else Ours(why_not=why)
+    return cells
 
 
-ON_ALL_AND_OURS = {**ON_ALL, **OURS}
 PAPER = declared(
     "maude",
     {
-        "1": partial(delta_cells, stands=ON_ALL_AND_OURS, statistics=("delta",)),
+        "1": partial(delta_cells, stands=WITH_OURS, statistics=("delta",)),
         "2": human_cells,
         "3": zero_shot_cells,
         "4": partial(delta_cells, stands=ON_SEMANTICS),
         "5": partial(delta_cells, stands=ON_SYNTAX),
-        "6": partial(delta_cells, stands=ON_ALL_AND_OURS),
+        "6": partial(delta_cells, stands=WITH_OURS),
         "protocols": protocol_cells,
         "Fig. 2": protocol_bars,
         "Appendix A": accuracy_cells,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from turnwise.errors import TurnwiseError
 from turnwise.models.requests import Embed
-from turnwise.reproduce.cells import Ours, by_corpus
+from turnwise.reproduce.cells import Cells, Ours, by_corpus
 from turnwise.reproduce.maude_samples import TRUE, turns_of
 from turnwise.reproduce.published import Key
 from turnwise.reproduce.workspace import Workspace
@@ -95,24 +95,21 @@ def _points(space: Workspace, file: str) -> tuple[Floats, Any, Any]:
     return space.once(f"pairs of {file}", make)
 
 
-def accuracy_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(PROBED)
+def accuracy_cells(space: Workspace, corpus: str) -> Cells:
     """How often the right fifth of a dialogue is named, for dialogues that the directions were not learnt from."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        vectors, bins, dialogues = _points(space, PROBED[corpus])
-        held = dialogues % 2 == 1
-        key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
-        if len(np.unique(bins[~held])) < 2 or not held.any():
-            return {key: Ours(why_not="there are too few dialogues")}
-        found = discriminant(vectors[~held], bins[~held])
-        hits = found.nearest(vectors[held]) == bins[held]
-        chance = np.bincount(bins[held]).max() / held.sum()
-        return {
-            key: Ours(float(hits.mean()), n=len(hits)),
-            key._replace(metric="always the commonest fifth"): Ours(float(chance), n=len(hits)),
-        }
-
-    return by_corpus(PROBED, of)
+    vectors, bins, dialogues = _points(space, PROBED[corpus])
+    held = dialogues % 2 == 1
+    key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
+    if len(np.unique(bins[~held])) < 2 or not held.any():
+        return {key: Ours(why_not="there are too few dialogues")}
+    found = discriminant(vectors[~held], bins[~held])
+    hits = found.nearest(vectors[held]) == bins[held]
+    chance = np.bincount(bins[held]).max() / held.sum()
+    return {
+        key: Ours(float(hits.mean()), n=len(hits)),
+        key._replace(metric="always the commonest fifth"): Ours(float(chance), n=len(hits)),
+    }
 
 
 def scatter(space: Workspace) -> list[dict[str, Any]]:

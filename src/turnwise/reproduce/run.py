@@ -35,17 +35,16 @@ LATE_BOARDS = ("USR", "Zhao")
 THREADS = ("TURNWISE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def pieces_of(specs: Sequence[Spec]) -> list[Piece]:
+def pieces_of(tables: Sequence[Made]) -> list[Piece]:
     """Pieces of work: a paper's tables share much and stay together; each board is a piece, and summaries come last.
 
-    >>> from turnwise.reproduce.cells import TableSpec
     >>> some = [("leaderboard", "summary"), ("leaderboard", "Zhao"), ("leaderboard", "GRADE"), ("usr", "1")]
-    >>> pieces_of([TableSpec(*one, "", dict) for one in some])
+    >>> pieces_of([Table(*one, "") for one in some])
     [('usr', ('1',)), ('leaderboard', ('GRADE',)), ('leaderboard', ('Zhao',))]
     """
     found: list[Piece] = []
     for paper in ORDER:
-        numbers = [spec.number for spec in specs if spec.paper == paper]
+        numbers = [table.number for table in tables if table.paper == paper]
         if paper == BOARDS:
             boards = [number for number in numbers if number not in SUMMARIES]
             found += [(paper, (one,)) for one in sorted(boards, key=lambda one: one.startswith(LATE_BOARDS))]
@@ -172,7 +171,8 @@ def reproduce(
 ) -> list[Reproduced]:
     """Make every table and figure, or take it from an earlier run on the same data, models and program."""
     space.kept = out / "kept"
-    missing = [spec for paper in wanted for spec in _specs(paper, only) if _kept(paper, spec, space, out) is None]
+    specs = [(paper, spec) for paper in wanted for spec in _specs(paper, only)]
+    missing = [spec.blank for paper, spec in specs if _kept(paper, spec, space, out) is None]
     pieces = pieces_of(missing)
     count = processes_for(pieces, space)
     if count > 1:
@@ -190,7 +190,7 @@ def make_tables(
         for spec in _specs(paper, only):
             found = _kept(paper, spec, space, out)
             if found is None:
-                tell(f"{paper.name}: {label(spec)}")
+                tell(f"{paper.name}: {label(spec.blank)}")
             made.append(found or _made(paper, spec, space, out))
         done.append(Reproduced(paper, tuple(made)))
     return done
@@ -198,38 +198,38 @@ def make_tables(
 
 def check_numbers(wanted: Sequence[Paper], only: Sequence[str]) -> None:
     """Refuse a table that none of the papers has."""
-    known = {spec.number: None for paper in wanted for spec in paper.specs}
+    known = {spec.blank.number: None for paper in wanted for spec in paper.specs}
     for number in only:
         if number not in known:
             raise TurnwiseError(f"`tables`: there is no '{number}'; there are: {', '.join(known)}")
 
 
 def _specs(paper: Paper, only: Sequence[str]) -> list[Spec]:
-    return [spec for spec in paper.specs if not only or spec.number in only]
+    return [spec for spec in paper.specs if not only or spec.blank.number in only]
 
 
-def label(spec: Spec | Made) -> str:
+def label(made: Made) -> str:
     """How a table or figure is called.
 
     >>> from turnwise.reproduce.cells import Figure
     >>> label(Figure("usr", "Fig. 2", "", "bars", "", ""))
     'Fig. 2'
     """
-    return f"Table {spec.number}" if spec.number.isdecimal() else spec.number
+    return f"Table {made.number}" if made.number.isdecimal() else made.number
 
 
-def file_name(spec: Spec | Made) -> str:
+def file_name(made: Made) -> str:
     """A name for the file that keeps it.
 
     >>> from turnwise.reproduce.cells import Figure
     >>> file_name(Figure("usl-h", "Fig. 2", "", "bars", "", ""))
     'usl-h-fig-2'
     """
-    return f"{spec.paper}-{spec.number}".lower().replace(". ", "-").replace(" ", "-")
+    return f"{made.paper}-{made.number}".lower().replace(". ", "-").replace(" ", "-")
 
 
 def _file(spec: Spec, out: Path) -> Path:
-    return out / "tables" / f"{file_name(spec)}.json"
+    return out / "tables" / f"{file_name(spec.blank)}.json"
 
 
 def _made_from(paper: Paper, space: Workspace) -> str:

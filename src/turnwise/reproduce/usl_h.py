@@ -20,6 +20,7 @@ from turnwise.io.read import read_rows
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.uslh import compose, compose_ratings
 from turnwise.reproduce.cells import (
+    Cells,
     Ours,
     Stand,
     by_corpus,
@@ -187,56 +188,47 @@ EMPATHIC = f"usl-h[{CONTEXT_ALONE},likability=empathy]"
 RIVALS = {name: WHOLE[name] for name in ("BERTScore", "BERT-RUBER", "BERT-NUP", "USL_S-H")}
 
 
-def kappa_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def kappa_cells(space: Workspace, corpus: str) -> Cells:
     """Table 2, and the same with distances counted."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        return {
-            Key(corpus, "human", row.quality, "Inter-annotator", row.method): Ours(
-                row.value, row.low, row.high, row.n_items
-            )
-            for row in space.agreed(mapped(space, corpus))
-            if row.method in ("kappa", "kappa-linear")
-        }
-
-    return by_corpus(CORPORA, of)
+    return {
+        Key(corpus, "human", row.quality, "Inter-annotator", row.method): Ours(
+            row.value, row.low, row.high, row.n_items
+        )
+        for row in space.agreed(mapped(space, corpus))
+        if row.method in ("kappa", "kappa-linear")
+    }
 
 
-def human_cells(space: Workspace, corpus: str) -> dict[Key, Ours]:
+def human_cells(space: Workspace, corpus: str) -> Cells:
     """How far one rater agrees with the others."""
     note = "each rater against the mean of the others; the paper does not say how it did"
     names = {"mean": "Human (Avg)", "max": "Human (Max)"}
     return raters_cells(space, corpus, mapped(space, corpus), names, note)
 
 
-def sub_metric_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def sub_metric_cells(space: Workspace, corpus: str) -> Cells:
     """Table 3."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells: dict[Key, Ours] = {}
-        for quality, ways in SUB_METRICS.items():
-            cells |= correlations(space, corpus, mapped(space, corpus), ways, qualities={quality: quality})
-        return cells | {key: ours for key, ours in human_cells(space, corpus).items() if key.quality in ASPECTS}
-
-    return by_corpus(CORPORA, of)
+    cells: Cells = {}
+    for quality, ways in SUB_METRICS.items():
+        cells |= correlations(space, corpus, mapped(space, corpus), ways, qualities={quality: quality})
+    return cells | {key: ours for key, ours in human_cells(space, corpus).items() if key.quality in ASPECTS}
 
 
-def whole_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def whole_cells(space: Workspace, corpus: str) -> Cells:
     """Table 4: the overall rating as it was given, and as the hierarchy composes it from the three."""
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        stands: dict[str, Any] = {**WHOLE, **shipped("usl-h", "usr", "length")}
-        if fitted := weights(mapped_examples(space, corpus)):
-            alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
-            note = "weights through a softmax, as Fig. 2 has them, of this corpus"
-            for name, request in (("USL_S-A", "usl-a"), ("USL_S-H", "usl-h")):
-                stands[f"{name} + Weighted"] = (Stand(f"{request}[{CONTEXT_ALONE},alphas={alphas}]", note, BERT),)
-        both = {OVERALL: OVERALL, COMPOSED: COMPOSED}
-        cells = correlations(space, corpus, mapped(space, corpus), stands, qualities=both)
-        cells |= {key: ours for key, ours in human_cells(space, corpus).items() if key.quality in both}
-        return {key: ours for key, ours in cells.items() if key.statistic == "pearson" or key.quality == OVERALL}
-
-    return by_corpus(CORPORA, of)
+    stands: dict[str, Any] = {**WHOLE, **shipped("usl-h", "usr", "length")}
+    if fitted := weights(mapped_examples(space, corpus)):
+        alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
+        note = "weights through a softmax, as Fig. 2 has them, of this corpus"
+        for name, request in (("USL_S-A", "usl-a"), ("USL_S-H", "usl-h")):
+            stands[f"{name} + Weighted"] = (Stand(f"{request}[{CONTEXT_ALONE},alphas={alphas}]", note, BERT),)
+    both = {OVERALL: OVERALL, COMPOSED: COMPOSED}
+    cells = correlations(space, corpus, mapped(space, corpus), stands, qualities=both)
+    cells |= {key: ours for key, ours in human_cells(space, corpus).items() if key.quality in both}
+    return {key: ours for key, ours in cells.items() if key.statistic == "pearson" or key.quality == OVERALL}
 
 
 def _adding_up(shares: tuple[float, ...]) -> list[float]:
@@ -244,11 +236,11 @@ def _adding_up(shares: tuple[float, ...]) -> list[float]:
     return [*rounded[:-1], 1 - sum(rounded[:-1])]
 
 
-def rerank_cells(space: Workspace) -> dict[Key, Ours]:
+def rerank_cells(space: Workspace) -> Cells:
     """Table 5: what two metrics pick of the same candidates, judged by the ratings that the candidates have."""
     corpus = "DailyDialog"
     space.require(EMPATHIC)
-    cells: dict[Key, Ours] = {}
+    cells: Cells = {}
     for name, ways in RIVALS.items():
         key = Key(corpus, "human", "sensible and feeling-expressive", f"USL_E-H vs. {name}", "")
         way, why = chosen(space, ways)
@@ -276,7 +268,8 @@ def _won(first: Example, second: Example) -> int:
     return (left > right) - (left < right)
 
 
-def composite_cells(space: Workspace) -> dict[Key, Ours]:
+@by_corpus(CORPORA)
+def composite_cells(space: Workspace, corpus: str) -> Cells:
     """Table 6: compositions of people's own three ratings against their overall one."""
     names = {
         "Arithmetic mean (human aspects)": ("A", (1 / 3, 1 / 3, 1 / 3)),
@@ -284,22 +277,18 @@ def composite_cells(space: Workspace) -> dict[Key, Ours]:
         "Harmonic mean (human aspects)": ("harmonic", (1 / 3, 1 / 3, 1 / 3)),
         "USL_S-H (human aspects)": ("HS", (0.33, 0.33, 0.34)),
     }
-
-    def of(corpus: str) -> dict[Key, Ours]:
-        cells: dict[Key, Ours] = {}
-        examples = mapped_examples(space, corpus)
-        table = means(examples)
-        whole = ~np.isnan(table).any(axis=1)
-        clusters = np.array([cluster_key(one) for one in examples])[whole]
-        u, s, l, overall = table[whole].T  # noqa: E741  (the paper's letters)
-        for name, (composition, alphas) in names.items():
-            composed = compose(u, s, l, composition, alphas)  # type: ignore[arg-type]
-            key = Key(corpus, "human", OVERALL, name, "spearman")
-            # Spearman comes first in the paper's table.
-            cells |= dict(reversed(correlated(key, composed, overall, clusters, space.seed).items()))
-        return cells
-
-    return by_corpus(CORPORA, of)
+    cells: Cells = {}
+    examples = mapped_examples(space, corpus)
+    table = means(examples)
+    whole = ~np.isnan(table).any(axis=1)
+    clusters = np.array([cluster_key(one) for one in examples])[whole]
+    u, s, l, overall = table[whole].T  # noqa: E741  (the paper's letters)
+    for name, (composition, alphas) in names.items():
+        composed = compose(u, s, l, composition, alphas)  # type: ignore[arg-type]
+        key = Key(corpus, "human", OVERALL, name, "spearman")
+        # Spearman comes first in the paper's table.
+        cells |= dict(reversed(correlated(key, composed, overall, clusters, space.seed).items()))
+    return cells
 
 
 PAPER = declared(

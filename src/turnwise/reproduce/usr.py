@@ -16,6 +16,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.metrics.usr import usr_score
 from turnwise.reproduce.cells import (
     STATISTICS,
+    Cells,
     Ours,
     by_corpus,
     correlated,
@@ -50,12 +51,9 @@ OTHER_MEANS = {
 }
 
 
-def agreement_cells(space: Workspace) -> dict[Key, Ours]:
-    """Table 1: the mean over the three pairs of slots."""
-    return by_corpus(FILES, partial(_agreed, space))
-
-
-def _agreed(space: Workspace, corpus: str) -> dict[Key, Ours]:
+@by_corpus(FILES)
+def agreement_cells(space: Workspace, corpus: str) -> Cells:
+    """Return the cells of Table 1: the mean over the three pairs of slots."""
     cells = {}
     for row in space.agreed(FILES[corpus]):
         form, _, statistic = row.method.rpartition("-")
@@ -68,12 +66,9 @@ def _agreed(space: Workspace, corpus: str) -> dict[Key, Ours]:
     return cells
 
 
-def mean_cells(space: Workspace) -> dict[Key, Ours]:
-    """Table 2: the mean rating of every system."""
-    return by_corpus(FILES, partial(_means, space))
-
-
-def _means(space: Workspace, corpus: str) -> dict[Key, Ours]:
+@by_corpus(FILES)
+def mean_cells(space: Workspace, corpus: str) -> Cells:
+    """Return the cells of Table 2: the mean rating of every system."""
     names = {data: printed for printed, data in SYSTEMS.items()}
     cells = {}
     rated: dict[tuple[str, str], list[tuple[float, int]]] = {}
@@ -94,7 +89,7 @@ def _means(space: Workspace, corpus: str) -> dict[Key, Ours]:
     return cells
 
 
-def regression_cells(space: Workspace) -> dict[Key, Ours]:
+def regression_cells(space: Workspace) -> Cells:
     """Least squares of Overall on the other five, over item means: all responses, and without the references."""
     cells = {}
     examples = space.examples(FILES["Topical-Chat"])
@@ -132,7 +127,7 @@ LEVELS = ("turn", "system")
 
 def metric_cells(
     space: Workspace, corpus: str, qualities: Sequence[str], levels: Sequence[str] = LEVELS, best_of: str = ""
-) -> dict[Key, Ours]:
+) -> Cells:
     """Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
 
     `best_of` names a table that prints the best metrics only: of the others it needs none.
@@ -148,7 +143,7 @@ def metric_cells(
     return {key: ours for key, ours in cells.items() if key.level in levels}
 
 
-def authors_cells(space: Workspace, qualities: Mapping[str, str]) -> dict[Key, Ours]:
+def authors_cells(space: Workspace, qualities: Mapping[str, str]) -> Cells:
     """What the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
     names = [f"{name}, {AUTHORS}" for name in ("USR-MLM", "USR-DR (x = c)", "USR-DR (x = f)", "USR")]
     rated = [example for example in space.examples(FILES["Topical-Chat"]) if example.system != REFERENCE]
@@ -161,7 +156,7 @@ def authors_cells(space: Workspace, qualities: Mapping[str, str]) -> dict[Key, O
             for name in names for quality in qualities for level in LEVELS for statistic in STATISTICS
         }  # fmt: skip
     mlm, dr_c, dr_f = np.array(parts).T
-    cells: dict[Key, Ours] = {}
+    cells: Cells = {}
     for name, values in zip(names, (mlm, dr_c, dr_f, usr_score(mlm, dr_c, dr_f)), strict=True):
         for quality in qualities:
             for level in LEVELS:
@@ -194,7 +189,7 @@ def _points(kept: Sequence[Example], values: Any, quality: str, level: str) -> t
     return left, right, np.arange(len(names))
 
 
-def trick_cells(space: Workspace) -> dict[Key, Ours]:
+def trick_cells(space: Workspace) -> Cells:
     """Word F-1 of one answer that is always the same, against what people said in Topical-Chat."""
     dialogues = space.dialogues("topicalchat_test_freq")[: space.limit]
     rows = [
