@@ -21,8 +21,9 @@ from turnwise.dialogue import Example
 from turnwise.metrics import registry
 from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.composite import CompositeMetric, CompositePart
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
 from turnwise.metrics.scaling import Clamp, ZScore
+from turnwise.metrics.signature import signature
 from turnwise.metrics.uslh import Composition, compose
 from turnwise.models.requests import Classify
 

@@ -21,7 +21,8 @@ from turnwise.engine.cache import pack_answer, unpack_answer
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.bertscore import match, weigh
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.kinds import ModelSource
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Embed, Pieces

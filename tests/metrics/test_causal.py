@@ -18,8 +18,9 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
 from turnwise.metrics.holistic import above_cutoff, reduced
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
 from turnwise.metrics.scaling import measure
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import Continuation
 
 DOCS = Path(__file__).parents[2] / "docs"

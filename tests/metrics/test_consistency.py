@@ -17,7 +17,8 @@ from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.holistic import aggregated, own_turns, pairs_of
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import Answer, Classify, Request, Window
 
 CONTEXT = ("Any pets?", "No pets.", "Really?", "I have none.", "And your cat?")

@@ -15,7 +15,8 @@ from turnwise.engine.score import Judged, judge_examples
 from turnwise.engine.session import Session
 from turnwise.engine.state import Saved, save_state
 from turnwise.metrics.base import Score
-from turnwise.metrics.registry import entries, load_metric, plain_form, signature
+from turnwise.metrics.registry import entries, load_metric, plain_form
+from turnwise.metrics.signature import signature
 
 TURNS = (
     "do you like dogs ?",

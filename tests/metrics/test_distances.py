@@ -14,7 +14,8 @@ from toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Measured
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import Embed
 from turnwise.stats.prd import clustered
 from turnwise.stats.subsets import draws_of

@@ -17,7 +17,8 @@ import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.embeddings import average_similarity, cosines, extrema, greedy_similarity
-from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.registry import expand, load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import Lookup
 
 NAMES = ("embedding-average", "vector-extrema", "greedy-matching")

@@ -13,7 +13,8 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import usr
 from turnwise.metrics.masked import fast_form
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import MaskedLikelihood
 
 PUBLISHED_FEEDS = "/".join(map(str, usr.PUBLISHED_FEEDS))

@@ -17,7 +17,8 @@ from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
 from turnwise.metrics.learned import blended, scaled
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.export.build import PackBuilder
 from turnwise.models.export.weights import write_head
 from turnwise.models.heads import HeadModel, Remembered, read_text

@@ -7,7 +7,8 @@ import pytest
 from turnwise.dialogue import Example
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.registry import expand, load_metric
+from turnwise.metrics.signature import signature
 from turnwise.models.requests import Converse
 
 EXAMPLE = Example("yes .", ("hi !", "any\npets ?", "why ?"))

@@ -15,7 +15,8 @@ from scipy.stats import pearsonr, spearmanr
 
 from turnwise.dialogue import Example, mean_rating
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.text.ngrams import FLOOR, bleu, bleu_counts, nlg_eval_bleu
 
 SENTENCE = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), min_size=1, max_size=9).map(tuple)

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import CLASSIC, expand, lacking, load_metric, signature, split_list
+from turnwise.metrics.registry import CLASSIC, expand, lacking, load_metric, split_list
+from turnwise.metrics.signature import signature
 
 
 def test_a_name_a_mode_and_options() -> None:

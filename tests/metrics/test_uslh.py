@@ -18,8 +18,9 @@ from toy_models import Toy
 import turnwise as tw
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
-from turnwise.metrics.registry import expand, lesser_form, load_metric, signature
+from turnwise.metrics.registry import expand, lesser_form, load_metric
 from turnwise.metrics.scaling import clamp, load_constants
+from turnwise.metrics.signature import signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
 from turnwise.models.export.build import build_pack
 from turnwise.models.requests import Classify, Window

@@ -13,7 +13,8 @@ from toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import usr
-from turnwise.metrics.registry import expand, load_metric, signature
+from turnwise.metrics.registry import expand, load_metric
+from turnwise.metrics.signature import signature
 from turnwise.metrics.usr import usr_score
 from turnwise.models.requests import Classify, MaskedLikelihood, Window
 

@@ -18,7 +18,7 @@ from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, tu
 from turnwise.errors import TurnwiseError
 from turnwise.files import Save, claim, sha256_of
 from turnwise.metrics.base import Metric
-from turnwise.metrics.registry import signature
+from turnwise.metrics.signature import signature
 from turnwise.problems import Problem
 
 if TYPE_CHECKING:

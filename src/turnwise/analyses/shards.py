@@ -17,7 +17,8 @@ from turnwise.interrupts import checked
 from turnwise.io.unique import same_input
 from turnwise.metrics.base import Metric
 from turnwise.metrics.composite import CompositeMetric
-from turnwise.metrics.registry import load_metric, signature
+from turnwise.metrics.registry import load_metric
+from turnwise.metrics.signature import signature
 from turnwise.options import Run
 from turnwise.problems import Problem
 

@@ -158,10 +158,10 @@ def plain_form(metric: Metric, whole: Mode = "recommended", without: Iterable[st
     >>> plain_form(load_metric("usr-mlm[reduction=sum,scope=response]")), plain_form(load_part("vup", "paper"), "paper")
     ('usr-mlm[reduction=sum]', 'vup')
     """
-    usual = _usual(metric)
+    usual = usual_options(metric)
     hidden = {"name", "mode", *preset_of(metric.name), *without}
     given = {key: getattr(metric, key) for key in usual if key not in hidden}
-    options = ",".join(f"{key}={_show(value)}" for key, value in given.items() if value != usual[key])
+    options = ",".join(f"{key}={show_option(value)}" for key, value in given.items() if value != usual[key])
     own_mode = metric.mode != (whole if whole in metric.modes else "recommended")
     return metric.name + (f":{metric.mode}" if own_mode else "") + (f"[{options}]" if options else "")
 
@@ -293,37 +293,16 @@ def lesser_form(metric: Metric, roles: frozenset[str]) -> str | None:
     return form if load_metric(form).roles <= roles else None
 
 
-def signature(request: str, metric: Metric, models: str = "", *, full: bool = False) -> str:
-    """Return what determines a metric's numbers, in one line that can be quoted in a paper.
-
-    The short form leaves out the mode and the options that are the usual ones; `full` gives all of them.
-    """
-    from turnwise import __version__
-
-    options = metric.options()
-    if not full:
-        usual = _usual(metric)
-        # The scale names the constants.
-        hidden = {key for key in options if key in usual and getattr(metric, key) == usual[key]}
-        hidden |= {"constants"} if metric.scaled_by else set()
-        options = {key: value for key, value in options.items() if key not in hidden}
-    facts = [request.partition("[")[0].partition(":")[0]]
-    facts += [f"mode:{metric.mode}"] if full or metric.mode != "recommended" else []
-    facts += [f"{key}:{_show(value)}" for key, value in options.items()]
-    facts += [f"models:{models}"] if models else []
-    facts += [f"scale:{metric.scaled_by}"] if metric.scaled_by else []
-    return "|".join([*facts, f"turnwise:{__version__}"])
-
-
-def _usual(metric: Metric) -> dict[str, object]:
+def usual_options(metric: Metric) -> dict[str, object]:
     """Return the options of a metric's mode, unless a request sets them."""
     usual: dict[str, object] = {field.name: field.default for field in dataclasses.fields(metric)}
     return {**usual, **metric.mode_options.get(metric.mode, {})}
 
 
-def _show(value: object) -> str:
+def show_option(value: object) -> str:
+    """Return an option's value as a request has it."""
     if isinstance(value, tuple):
-        return "/".join(map(_show, value))
+        return "/".join(map(show_option, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -372,4 +351,4 @@ def _record(entry: Entry) -> dict[str, str]:
 def _options(entry: Entry) -> str:
     hidden = {"name", "mode", *entry.preset}
     shown = (option for option in dataclasses.fields(entry.cls) if option.name not in hidden)
-    return ", ".join(f"{option.name}={_show(option.default)}" for option in shown)
+    return ", ".join(f"{option.name}={show_option(option.default)}" for option in shown)
