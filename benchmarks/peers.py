@@ -20,7 +20,7 @@ from benchmarks.chats import every_turn, several_responses
 from benchmarks.sides import TOKENIZER, Ours, Scores, Side, race
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
-from turnwise.models.export.build import build_pack
+from turnwise.models.export.build_pack import build_pack
 from turnwise.models.pack import Pack
 from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, Request
 

@@ -24,7 +24,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.score import judge_examples
 from turnwise.metrics.registry import load_metric
-from turnwise.models.export.build import build_pack
+from turnwise.models.export.build_pack import build_pack
 from turnwise.models.kinds import ModelSource
 from turnwise.models.onnx.session import thread_count
 from turnwise.models.pack import Pack

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from turnwise.io.reader import format_table
+from turnwise.io.base import format_table
 from turnwise.metrics.registry import list_metrics
 
 TABLES = {"metrics": list_metrics, "formats": format_table}

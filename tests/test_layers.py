@@ -12,7 +12,7 @@ import pytest
 import turnwise
 
 ROOT = Path(turnwise.__file__).parent
-# What each room may import from, beside `dialogue`, `errors` and `wording`, which are everybody's.
+# What each room may import from, beside `dialogue`, `errors` and `problems`, which every package may import.
 BELOW = {
     "stats": set(),
     "io": set(),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnwise.errors import TurnwiseError
     from turnwise.metrics.base import Metric, Score
     from turnwise.metrics.registry import list_metrics, load_metric
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
     from turnwise.models.pack import load_pack
     from turnwise.reproduce.pages import reproduce_paper
     from turnwise.train import train_model
@@ -53,7 +53,7 @@ _HOMES = {
     "count_votes": "turnwise.analyses.select",
     "list_metrics": "turnwise.metrics.registry",
     "train_model": "turnwise.train",
-    "build_pack": "turnwise.models.export.build",
+    "build_pack": "turnwise.models.export.build_pack",
     "reproduce_paper": "turnwise.reproduce.pages",
 }
 

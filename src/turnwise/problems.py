@@ -123,3 +123,12 @@ class Problem:
     def __str__(self) -> str:
         text = " ".join(TEXTS[self.code].format(**dict(self.details)).split())
         return f"{self.place}: {text}" if self.place else text
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, for messages.
+
+    >>> counted(1, "turn"), counted(1200, "turn")
+    ('1 turn', '1,200 turns')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

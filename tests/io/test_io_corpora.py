@@ -10,8 +10,8 @@ import pytest
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
+from turnwise.io.base import corpus_exclusions, format_table, readers
 from turnwise.io.read import read_rows
-from turnwise.io.reader import corpus_exclusions, format_table, readers
 
 RELEASES = [reader.name for reader in readers() if not reader.general]
 

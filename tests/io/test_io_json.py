@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
 from turnwise.io import json_text
+from turnwise.io.base import Problem
 from turnwise.io.json_text import json_lines, json_values
 from turnwise.io.read import describe, read_rows
-from turnwise.io.reader import Problem
 
 
 def write(path: Path, content: bytes | str) -> Path:

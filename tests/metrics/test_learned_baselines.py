@@ -19,7 +19,7 @@ from turnwise.metrics.base import Score
 from turnwise.metrics.learned import blended, scaled
 from turnwise.metrics.registry import load_metric
 from turnwise.metrics.signature import signature
-from turnwise.models.export.build import PackBuilder
+from turnwise.models.export.build_pack import PackBuilder
 from turnwise.models.export.weights import write_head
 from turnwise.models.heads import HeadModel, Remembered, read_text
 from turnwise.models.pack import Pack

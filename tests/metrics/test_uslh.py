@@ -22,7 +22,7 @@ from turnwise.metrics.registry import expand, lesser_form, load_metric
 from turnwise.metrics.scaling import clamp, load_constants
 from turnwise.metrics.signature import signature
 from turnwise.metrics.uslh import compose, compose_ratings, likability, terms
-from turnwise.models.export.build import build_pack
+from turnwise.models.export.build_pack import build_pack
 from turnwise.models.requests import Classify, Window
 
 EXAMPLE = Example("I love cats, do you?", ("Hello!", "Do you like dogs?"))

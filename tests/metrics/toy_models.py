@@ -58,7 +58,7 @@ def toy_pack(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFact
     """A pack in full precision with every role that USR and USL-H ask."""
     from safetensors.numpy import load_file, save_file
 
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
 
     root = tmp_path_factory.mktemp("toy")
     facts = Path(shutil.copytree(checkpoints["nup"], root / "dr-f"))

@@ -194,7 +194,7 @@ def small_pack(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFa
 
 
 def _build(checkpoints: dict[str, Path], out: Path, fineness: dict[str, float] | None) -> Path:
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
 
     build_pack(
         list(checkpoints.values()),

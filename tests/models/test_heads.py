@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from turnwise.errors import TurnwiseError
 from turnwise.models import heads
-from turnwise.models.export.build import PackBuilder
+from turnwise.models.export.build_pack import PackBuilder
 from turnwise.models.export.weights import pack_weights, write_head
 from turnwise.models.pack import load_pack, verify_pack
 
@@ -130,7 +130,7 @@ def test_weights_that_are_no_numbers_are_found_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_small_networks_goes_into_a_pack(tmp_path: Path, checkpoints: dict[str, Path]) -> None:
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
 
     folder = tmp_path / "trained"
     folder.mkdir()

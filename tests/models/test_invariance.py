@@ -120,7 +120,7 @@ def test_rounding_does_not_matter(checkpoints: dict[str, Path], tmp_path: Path) 
     Noise must not grow on its way. In a form that rounds activations to whole numbers a flipped rounding moves
     everything after it: by 3e-5 in so small a model, by tenths in a real one.
     """
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
 
     folder = tmp_path / "nup"
     folder.mkdir()

@@ -20,7 +20,7 @@ from turnwise.models.requests import Converse
 
 torch = pytest.importorskip("torch")
 
-from turnwise.models.export.build import build_pack  # noqa: E402
+from turnwise.models.export.build_pack import build_pack  # noqa: E402
 from turnwise.train.loop import seeded  # noqa: E402
 from turnwise.train.maude import MODES, MaudeNetwork, MaudeOptions, folded, save_head  # noqa: E402  # noqa: E402
 

@@ -17,7 +17,7 @@ import pytest
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
-from turnwise.models.export.build import build_pack, roles_in
+from turnwise.models.export.build_pack import build_pack, roles_in
 from turnwise.models.pack import load_models, load_pack, pack_card, verify_pack
 from turnwise.models.requests import Classify, Embed, Lookup, Window
 from turnwise.models.sources import PaperModels, quiet_loading

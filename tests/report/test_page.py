@@ -18,7 +18,7 @@ import pytest
 from tests.report.results import score
 from turnwise.analyses.evaluate import Result
 from turnwise.analyses.part import Part
-from turnwise.engine import shown
+from turnwise.engine import sample
 from turnwise.report import page
 from turnwise.report.digest import digest
 from turnwise.report.page import chosen_turns, render, write_report
@@ -237,7 +237,7 @@ def test_ratings_of_whole_dialogues_are_counted_once() -> None:
 def test_a_large_result_is_sampled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"response": "word " * (1 + (n * 37) % 101), "id": str(n)} for n in range(400)]
     for name, size in {"ALL_UP_TO": 300, "EVENLY": 60, "AT_THE_ENDS": 20}.items():
-        monkeypatch.setattr(shown, name, size)
+        monkeypatch.setattr(sample, name, size)
     found = digest(score(rows, ["words", "vowels"]))
     chosen = chosen_turns(found)
     assert 50 <= len(chosen) <= 80
@@ -268,7 +268,7 @@ def test_a_long_rated_dialogue_weighs_no_more_than_a_short_one() -> None:
 
 
 def test_a_run_too_large_to_be_kept_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown, "MOST_BAD", 10)
+    monkeypatch.setattr(sample, "MOST_BAD", 10)
     kinds = [{"response": "word " * (1 + n % 7), "system": "often", "id": str(n)} for n in range(400)]
     kinds[201] = {"response": "one two", "system": "once"}
     rows = [*kinds, *[{"response": 1}] * 30]

@@ -37,9 +37,9 @@ def test_it_says_how_it_is_used(
 def test_stages_have_known_options_and_start_from_known_models() -> None:
     from turnwise.train.config import Config
 
-    make = importlib.import_module("make")
+    recipe = importlib.import_module("recipe")
     known = {field.name for field in dataclasses.fields(Config)} | {"share"}
-    for name in make.RECIPE["stages"]:
-        stage = make.stage_of(name)
+    for name in recipe.RECIPE["stages"]:
+        stage = recipe.stage_of(name)
         assert set(stage) <= known
-        assert stage["base"] in {*make.RECIPE["stages"], "minilm", "smollm2"}
+        assert stage["base"] in {*recipe.RECIPE["stages"], "minilm", "smollm2"}

@@ -144,7 +144,7 @@ def test_texts_are_numbered_once_and_keep_their_last_words(small_words: Any) -> 
 @pytest.fixture
 def small_words(tmp_path: Path) -> Any:
     """A pack with two words."""
-    from turnwise.models.export.build import PackBuilder
+    from turnwise.models.export.build_pack import PackBuilder
     from turnwise.models.export.weights import _named, _save
 
     builder = PackBuilder(tmp_path / "pack")

@@ -154,7 +154,7 @@ def test_corrupted_contexts_can_be_learnt_from() -> None:
 
 def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
     from turnwise.models.maude import MaudeModel, TrunkReading
     from turnwise.models.requests import Converse
     from turnwise.train.maude import save_head
@@ -189,7 +189,7 @@ def test_an_encoder_can_learn_too_and_goes_into_a_pack_with_its_head(tmp_path: P
 def test_an_encoder_that_learnt_shares_the_words_of_the_pack_that_it_joins(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from turnwise.engine.answer import answer_requests
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
     from turnwise.models.maude import TrunkReading
     from turnwise.models.pack import verify_pack
     from turnwise.train.maude import save_head

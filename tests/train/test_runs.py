@@ -19,7 +19,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from turnwise import train  # noqa: E402
 from turnwise.errors import TurnwiseError  # noqa: E402
-from turnwise.models.export.build import build_pack  # noqa: E402
+from turnwise.models.export.build_pack import build_pack  # noqa: E402
 from turnwise.train.tasks import Labelled  # noqa: E402
 
 from . import tiny  # noqa: E402

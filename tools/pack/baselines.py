@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from make import WEIGHTS, rated_files, training_files
+from recipe import WEIGHTS, rated_files, training_files
 
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache

@@ -38,7 +38,7 @@ from random import Random
 from typing import Any, get_args
 
 import numpy as np
-from make import training_split
+from recipe import training_split
 
 from turnwise.bots.base import Prompt
 from turnwise.bots.local import LanguageModelBot

@@ -34,7 +34,7 @@ from vectors import VectorStore, encode_with
 
 from turnwise.bots.local import prompt_text
 from turnwise.files import write_text
-from turnwise.models.export.build import build_pack
+from turnwise.models.export.build_pack import build_pack
 from turnwise.models.export.weights import OWN
 from turnwise.models.generate import Writer
 from turnwise.models.heads import unpack_weights

@@ -17,9 +17,8 @@ from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, names_apart
 from turnwise.options import Run, RunOptions
-from turnwise.problems import Problem
+from turnwise.problems import Problem, counted
 from turnwise.stats import agreement as forms
-from turnwise.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from turnwise.io.source import resolve
 from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.registry import Asked, as_asked
 from turnwise.options import Run, RunOptions
-from turnwise.problems import Problem
+from turnwise.problems import Problem, counted
 from turnwise.stats.decisions import Decision, Verdict, decide
 from turnwise.stats.tails import Rate, Tail, rate, tail
-from turnwise.wording import counted
 
 Missing = Literal["worst", "skip"]
 

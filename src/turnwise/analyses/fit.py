@@ -17,7 +17,7 @@ from turnwise.analyses.result import Framed
 from turnwise.analyses.targets import keep_work
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
-from turnwise.io.reader import corpus_exclusions
+from turnwise.io.base import corpus_exclusions
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import GROUPS, Asked, as_asked, expand
 from turnwise.options import Run, RunOptions, renamed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.composite import CompositeMetric
 from turnwise.metrics.registry import load_metric
-from turnwise.wording import counted
+from turnwise.problems import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.compare import CompareRow, Comparison

@@ -15,8 +15,8 @@ from turnwise.analyses.result import Result, Rows
 from turnwise.engine.aggregate import Summary, basis_of
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
+from turnwise.io.base import corpus_exclusions
 from turnwise.io.read import names_apart
-from turnwise.io.reader import corpus_exclusions
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import Asked
 from turnwise.options import Run, RunOptions

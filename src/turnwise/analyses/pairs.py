@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from turnwise.dialogue import Example
 from turnwise.engine.aggregate import SHARED, Key, in_pairs
 from turnwise.engine.score import cluster_key, context_key
-from turnwise.wording import counted
+from turnwise.problems import counted
 
 # A system that was given the baseline's contexts has hardly any other.
 GIVEN = 0.9

@@ -9,17 +9,16 @@ from functools import lru_cache
 from turnwise.analyses.result import Result
 from turnwise.dialogue import Row
 from turnwise.engine.aggregate import Summary
+from turnwise.engine.sample import TurnSample
 from turnwise.engine.score import Judged, cluster_key
 from turnwise.engine.session import calibration_mismatches
-from turnwise.engine.shown import TurnSample
 from turnwise.engine.spool import Spool
 from turnwise.engine.state import allow
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import describe, file_stem
 from turnwise.io.unique import InputIdentity
 from turnwise.metrics.base import Metric
-from turnwise.problems import Problem
-from turnwise.wording import counted
+from turnwise.problems import Problem, counted
 
 # A file of millions of bad rows must not fill the memory with what is said of them.
 MOST_LINES = 10_000

@@ -15,8 +15,8 @@ from turnwise.analyses.evaluate import check_qualities
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.score import Judged, cluster_key, context_key
 from turnwise.errors import TurnwiseError
+from turnwise.problems import counted
 from turnwise.stats.bootstrap import Interval, spearman_intervals
-from turnwise.wording import counted
 
 Level = Literal["turn", "dialogue", "system"]
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from turnwise.cli.options import (
 from turnwise.cli.scoring import write_report
 from turnwise.errors import TurnwiseError
 from turnwise.options import RunOptions
-from turnwise.wording import counted
+from turnwise.problems import counted
 
 
 class Levels(StrEnum):

@@ -114,7 +114,7 @@ def verified(checked: Sequence[Checked], form: Format) -> None:
 
 def format_list(form: Format) -> None:
     """Every file format that can be read."""
-    from turnwise.io.reader import format_table
+    from turnwise.io.base import format_table
 
     rows = format_table()
     if show.machine_readable(rows, form, whole={"formats": rows}):

@@ -121,7 +121,7 @@ def build(
 ) -> None:
     """Make a pack of your own from checkpoints. Needs the extra [torch]."""
     from turnwise.cli import show
-    from turnwise.models.export.build import build_pack
+    from turnwise.models.export.build_pack import build_pack
     from turnwise.models.pack import load_pack
     from turnwise.train.dialogues import read
 

@@ -19,7 +19,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.files import claim
 from turnwise.interrupts import deferred
 from turnwise.options import RunOptions
-from turnwise.wording import counted
+from turnwise.problems import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.part import Part

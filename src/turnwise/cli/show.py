@@ -19,8 +19,8 @@ from rich.text import Text
 
 from turnwise.cli.options import Format, in_flags
 from turnwise.cli.streams import for_machines
+from turnwise.problems import counted
 from turnwise.stats.power import rounded_up
-from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.agreement import Agreement, AgreementRow

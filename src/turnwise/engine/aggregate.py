@@ -21,7 +21,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.score import Judged, cluster_key, hash64
 from turnwise.engine.totals import ClusterTotals, MeansByName
 from turnwise.metrics.base import GroupMetric, Metric, PooledMetric, Score, SystemMetric
-from turnwise.problems import Problem
+from turnwise.problems import Problem, counted
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.bootstrap import Interval
 from turnwise.stats.decisions import (
@@ -33,7 +33,6 @@ from turnwise.stats.decisions import (
     unpaired_evidence,
 )
 from turnwise.stats.subsets import draws_of, jackknife_evidence, resampled_evidence, units_of
-from turnwise.wording import counted
 
 # Pooled statistics are kept per block of clusters, so that leaving one block out gives an interval in one pass.
 BLOCKS = 200

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from turnwise.io.reader import Reader, Records, kind, register
+from turnwise.io.base import Reader, Records, kind, register
 from turnwise.problems import Problem
 
 BOM = codecs.BOM_UTF8

@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 from turnwise.dialogue import NO_RATINGS, Example, Ratings, is_blank
 from turnwise.errors import TurnwiseError
+from turnwise.io.base import Records, Unreadable, kind, shown
 from turnwise.io.json_text import not_an_object
-from turnwise.io.reader import Records, Unreadable, kind, shown
 from turnwise.io.write import example_to_dict
-from turnwise.problems import Problem
-from turnwise.wording import counted
+from turnwise.problems import Problem, counted
 
 # Longer than any real reply; a longer one is a broken export, and would stall a model.
 MAX_RESPONSE = 100_000

@@ -17,9 +17,9 @@ from typing import Any, cast
 
 from turnwise.dialogue import Example, Row
 from turnwise.errors import TurnwiseError
+from turnwise.io.base import Reader, Records, Unreadable, find, reader_for, suffixes
 from turnwise.io.json_text import is_laid_out_over_lines, json_lines, json_values, not_an_object
 from turnwise.io.native import chat_examples, example_from, is_chat, object_records, row_id, unlisted
-from turnwise.io.reader import Reader, Records, Unreadable, find, reader_for, suffixes
 from turnwise.io.source import BUFFER, PYTHON, Source, open_bytes, resolve, stem_of
 from turnwise.io.tables import CsvRecords, check_mapping, frame_records, is_frame, rename
 from turnwise.io.unique import DialoguesOfFiles, report_repeats

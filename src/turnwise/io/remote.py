@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError, in_brief
 from turnwise.files import atomic
+from turnwise.io.base import suffixes
 from turnwise.io.read import read_rows
-from turnwise.io.reader import suffixes
 from turnwise.io.source import is_readable, printable, resolve
 
 if TYPE_CHECKING:

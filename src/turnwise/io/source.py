@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from turnwise.errors import TurnwiseError
-from turnwise.io.reader import suffixes
+from turnwise.io.base import suffixes
 
 BUFFER = 1 << 16
 # Four bytes of Zstandard may stand for 128 KiB, and a piece is unpacked at once: into 8 MiB at most.

@@ -11,12 +11,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnwise.errors import TurnwiseError
+from turnwise.io.base import Reader, Record, Records, register
 from turnwise.io.json_text import bad_byte, numbered_lines
 from turnwise.io.native import FIELDS, KNOWN
-from turnwise.io.reader import Reader, Record, Records, register
 from turnwise.io.source import PYTHON
-from turnwise.problems import Problem
-from turnwise.wording import counted
+from turnwise.problems import Problem, counted
 
 if TYPE_CHECKING:
     import polars as pl

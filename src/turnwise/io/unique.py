@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from turnwise.dialogue import Row
 from turnwise.errors import TurnwiseError
-from turnwise.io.reader import shown
+from turnwise.io.base import shown
 from turnwise.io.source import resolve
 from turnwise.problems import Problem
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from turnwise.problems import counted
 from turnwise.report.digest import Digest, digest
 from turnwise.report.drawing import (
     DASHES,
@@ -29,7 +30,6 @@ from turnwise.report.drawing import (
 )
 from turnwise.report.labels import ARROWS, decimals, interval, labels, number, short_names, shortened_from, shown_as
 from turnwise.report.palette import light
-from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.distances import Perturbation

@@ -14,12 +14,12 @@ import numpy as np
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic, write_text
+from turnwise.problems import counted
 from turnwise.report import palette
 from turnwise.report.labels import number, places, short_names, shown_as
 from turnwise.report.palette import light, names_by_light
 from turnwise.stats.arrays import FloatArray
 from turnwise.stats.correlation import Correlation
-from turnwise.wording import counted
 
 PANEL_WIDTH = 240
 COLUMNS = 3

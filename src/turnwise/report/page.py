@@ -15,8 +15,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from turnwise.engine.shown import shown_turns
+from turnwise.engine.sample import shown_turns
 from turnwise.files import write_text
+from turnwise.problems import counted
 from turnwise.report import palette
 from turnwise.report.charts import MOST_POINTS, all_charts, full_names
 from turnwise.report.digest import Digest, Turn, digest, file_name
@@ -36,7 +37,6 @@ from turnwise.report.tables import (
     unscored,
 )
 from turnwise.report.words import headlines
-from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.evaluate import Result

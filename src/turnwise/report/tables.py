@@ -11,12 +11,12 @@ from statistics import fmean
 import numpy as np
 
 from turnwise.metrics.holistic import pairs_of
+from turnwise.problems import counted
 from turnwise.report.digest import Digest, Turn, file_name
 from turnwise.report.heat import Heats, level, most_surprising, shown_step
 from turnwise.report.labels import ARROWS, DIRECTIONS, decimals, interval, number, one_line, printable
 from turnwise.report.words import leader
 from turnwise.stats.decisions import mean_evidence
-from turnwise.wording import counted
 
 # Turns shown at each end of a metric, and of long texts the part that is shown.
 ENDS = 3

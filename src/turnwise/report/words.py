@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from turnwise.problems import counted
 from turnwise.report.digest import Digest
 from turnwise.report.labels import interval, listed, number
-from turnwise.wording import counted
 
 # Rivals that a sentence names; of more it says how many they are.
 MOST_NAMED = 4

@@ -132,7 +132,7 @@ def _threads_each(count: int) -> Iterator[None]:
 
 ALL = "all"
 # One module per paper; `all` makes them in this order.
-MODULES = ("usr", "usl_h", "maude", "holistic", "fbd", "leaderboard")
+MODULES = ("usr", "uslh", "maude", "holistic", "fbd", "leaderboard")
 
 
 @dataclass(frozen=True)

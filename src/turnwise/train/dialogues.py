@@ -13,8 +13,8 @@ from typing import Any
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic
+from turnwise.io.base import Records
 from turnwise.io.read import read_unchecked
-from turnwise.io.reader import Records
 
 EVERYBODY = ""
 

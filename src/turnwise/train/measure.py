@@ -18,8 +18,8 @@ from turnwise.engine.cache import Cache
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.files import write_json
+from turnwise.io.base import readers
 from turnwise.io.read import read_rows
-from turnwise.io.reader import readers
 from turnwise.models import quality as about
 from turnwise.models.pack import MANIFEST, Pack
 from turnwise.models.requests import Request

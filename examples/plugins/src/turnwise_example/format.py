@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from turnwise.io.base import Reader, Record
 from turnwise.io.read import Input
-from turnwise.io.reader import Reader, Record
 
 
 def blocks(source: Input) -> Iterator[Record]:

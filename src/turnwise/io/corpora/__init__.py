@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from turnwise.io.base import register
 from turnwise.io.corpora import dialogues, turns
-from turnwise.io.reader import register
 
 register(*turns.READERS, *dialogues.READERS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from turnwise.io.base import Record, Records, Unreadable
 from turnwise.io.corpora.items import (
     OF_OTHER_SHAPE,
     Numbering,
@@ -21,7 +22,6 @@ from turnwise.io.corpora.items import (
     release,
     text,
 )
-from turnwise.io.reader import Record, Records, Unreadable
 from turnwise.problems import Problem
 
 # --- FED: rated system turns, and rated dialogues, in one list.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from turnwise.io.reader import Reader, Records, Unreadable, kind
+from turnwise.io.base import Reader, Records, Unreadable, kind
 from turnwise.problems import Problem
 
 Row = dict[str, Any]

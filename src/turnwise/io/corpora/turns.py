@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from turnwise.io.base import Records, Unreadable
 from turnwise.io.corpora.items import Numbering, Row, has, lines, listed, mapped, per_item, release, text
-from turnwise.io.reader import Records, Unreadable
 from turnwise.io.tables import rating_cell
 
 # --- USR: one item per context, with all the responses to it and three raters who judged them.

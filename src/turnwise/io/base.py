@@ -70,7 +70,7 @@ class Reader:
 
 def _adapt(name: str, thing: Any) -> Reader:
     if not isinstance(thing, Reader):
-        raise TypeError(f"expected a turnwise.io.reader.Reader, got {kind(thing)}")
+        raise TypeError(f"expected a turnwise.io.base.Reader, got {kind(thing)}")
     return replace(thing, name=name)
 
 

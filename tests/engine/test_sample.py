@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.dialogue import Example, Row
-from turnwise.engine import shown
+from turnwise.engine import sample
+from turnwise.engine.sample import TurnSample, shown_turns
 from turnwise.engine.score import Judged
-from turnwise.engine.shown import TurnSample, shown_turns
 from turnwise.metrics.base import Score
 
 TOKENS = (("tea", 1.0),)
@@ -20,7 +20,7 @@ TOKENS = (("tea", 1.0),)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"ALL_UP_TO": 20, "EVENLY": 8, "AT_THE_ENDS": 8, "AT_EACH_END": 2, "BLOCK": 5}
     for name, size in sizes.items():
-        monkeypatch.setattr(shown, name, size)
+        monkeypatch.setattr(sample, name, size)
 
 
 def judged(number: int, values: tuple[float | None, ...] | None) -> Judged:
@@ -51,7 +51,7 @@ def test_every_turn_that_is_shown_keeps_its_tokens(rows: list[tuple[float | None
         assert all(score.tokens == TOKENS for score in read[place].scores.values()), place
     holding = sum(bool(item.scores["0"].tokens) for item in read)
     # An even sample, two ends of two metrics, and a block that is not looked through yet.
-    assert holding <= max(shown.ALL_UP_TO, shown.EVENLY + 8) + shown.BLOCK
+    assert holding <= max(sample.ALL_UP_TO, sample.EVENLY + 8) + sample.BLOCK
 
 
 def test_small_runs_are_shown_whole() -> None:

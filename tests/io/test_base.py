@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from turnwise.errors import TurnwiseError
-from turnwise.io.reader import READERS, Reader, readers
+from turnwise.io.base import READERS, Reader, readers
 
 PLUGIN = """
 import json
-from turnwise.io.reader import Reader
+from turnwise.io.base import Reader
 from turnwise.problems import Problem
 
 def records(source):

@@ -1,4 +1,4 @@
-"""Train the checkpoints of the bundled pack: `python tools/pack/make.py STAGE... --data DIR --bases DIR --out DIR`.
+"""Train the checkpoints of the bundled pack: `python tools/pack/recipe.py STAGE... --data DIR --bases DIR --out DIR`.
 
 `stages.json` holds the options of each stage, and `like` the stage that it changes. A stage starts from what an earlier
 one left in --out (or in --bases):
