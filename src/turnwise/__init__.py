@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from turnwise.analyses.metaevaluate import metaevaluate
     from turnwise.analyses.select import count_votes, select
     from turnwise.analyses.shards import merge
+    from turnwise.analyses.verify import verify
     from turnwise.dialogue import Example
     from turnwise.errors import TurnwiseError
     from turnwise.metrics.base import Metric, Score
@@ -48,6 +49,7 @@ _HOMES = {
     "perturb": "turnwise.analyses.distances",
     "normality": "turnwise.analyses.distances",
     "merge": "turnwise.analyses.shards",
+    "verify": "turnwise.analyses.verify",
     "load_config": "turnwise.analyses.config",
     "save_config": "turnwise.analyses.config",
     "count_votes": "turnwise.analyses.select",
@@ -83,6 +85,7 @@ __all__ = [
     "save_config",
     "select",
     "train_model",
+    "verify",
 ]
 
 

@@ -16,6 +16,14 @@ TEXTS: dict[str, str] = {
     "part.damaged": "{file}: {fault}. Fix: score this part again.",
     "part.partial": "expected a whole part of a run, got an interrupted one. Fix: score this part again.",
     "file.kept": "the file exists and may hold people's work. Fix: choose another file, or set `overwrite`.",
+    # What `verify` finds.
+    "verify.nothing": "expected a result, shard, cache or pack, found none. Fix: check the path.",
+    "result.unfinished": "a save was cut short. Fix: run the command again; it first finishes the save.",
+    "result.damaged": "{file}: {fault}. Fix: run the command again.",
+    "result.version": "written by version 0.1, without hashes. Fix: run the command again.",
+    "result.running": "{file} exists, so a run is under way or was killed. Fix: wait for it, or run it again.",
+    "result.partial": "expected a complete result, got that of an interrupted run. Fix: run the command again.",
+    "cache.damaged": "{count:,} answers are damaged or of version 0.1. Fix: none needed; they are computed again.",
     # Rows that cannot be read: lines of a file.
     "line.long": "expected at most {most} MiB, got a longer line. Fix: write one object a line.",
     "encoding": "byte {byte} of the line ({value}) is not UTF-8. Fix: save the file as UTF-8.",

@@ -88,7 +88,7 @@ def _main(
 
 
 # In the order in which the help lists them.
-for command in (scoring.score, scoring.merge, scoring.compare, analyses.metaeval, analyses.agreement):
+for command in (scoring.score, scoring.merge, scoring.verify, scoring.compare, analyses.metaeval, analyses.agreement):
     app.command()(command)
 
 

@@ -149,6 +149,26 @@ def merge(
         _deliver(part, out, report, format, seed)
 
 
+def verify(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Output folders, shards, caches or packs.", show_default=False)
+    ],
+) -> None:
+    """Check that results, shards, caches and packs are whole and unchanged."""
+    from turnwise.analyses.verify import kinds_in
+    from turnwise.analyses.verify import verify as run
+    from turnwise.cli import show
+
+    failed = False
+    for folder in folders:
+        kinds, problems = " and ".join(kinds_in(folder)), run(folder)
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        show.text(f"{problems[0]}{more}\n" if problems else f"{folder}: whole and unchanged ({kinds})\n")
+        failed = failed or bool(problems)
+    if failed:
+        raise typer.Exit(2)
+
+
 def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, seed: int) -> None:
     from turnwise.cli import show
 

@@ -10,7 +10,7 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -215,6 +215,26 @@ class Cache:
                 self._database.close()
 
 
+def damaged_answers(path: Path) -> int:
+    """Return how many answers of a database are not as they were written; raise if the file is none."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = bytes
+            fault = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            rows = database.execute("SELECT key, value FROM answers")
+            damaged = sum(not _is_whole(key, value) for key, value in rows)
+    except sqlite3.Error as problem:
+        raise TurnwiseError(f"{path}: {problem}; remove the file, and answers are computed again") from None
+    return damaged or int(fault != b"ok")
+
+
+def _is_whole(key: object, value: object) -> bool:
+    """Return whether the checksum of an answer fits its key and its bytes."""
+    if not isinstance(key, bytes) or not isinstance(value, bytes):
+        return False
+    return value[:DIGEST] == _digest(key, value[DIGEST:])
+
+
 def _mark(path: Path) -> Path:
     """Return the file whose presence says that a database is damaged."""
     return path.with_name(path.name + ".damaged")
@@ -260,7 +280,7 @@ def pack_answer(key: bytes, answer: Any, encode: Encode = encode_answer) -> byte
 
 def unpack_answer(key: bytes, content: object, decode: Decode = decode_answer) -> Any:
     """Return the answer that `pack_answer` wrote for the key, or None if the bytes are damaged."""
-    if not isinstance(content, bytes) or len(content) < DIGEST or content[:DIGEST] != _digest(key, content[DIGEST:]):
+    if not isinstance(content, bytes) or not _is_whole(key, content):
         return None
     try:
         start = DIGEST + 4
