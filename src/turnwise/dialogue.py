@@ -29,12 +29,16 @@ def is_blank(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One response to judge. Only `response` is required; the rest is what a metric may need.
+    """Hold one response to judge. Only `response` is required; the rest is what a metric may need.
 
     `speakers` names the speaker of every context turn and of the response (so it is one longer than
     `context`); empty means strict alternation. Each list in `ratings` aligns with `raters`, and `None`
     stands for a rating that was not given. `rated` says whether people judged this turn, or the whole
     dialogue that it belongs to.
+
+    >>> import turnwise as tw
+    >>> tw.evaluate([tw.Example("Yes, I do.", context=("Do you like tea?",))], "length").turns["length"].item()
+    3.0
     """
 
     response: str

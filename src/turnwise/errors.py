@@ -9,6 +9,13 @@ class TurnwiseError(Exception):
     """Report a request or an input that cannot be used. The command line prints one line and exits with 2.
 
     `code` names the problem for programs; it is empty if the error was raised with a text alone.
+
+    >>> import turnwise as tw
+    >>> try:
+    ...     tw.load_metric("f1:best")
+    ... except tw.TurnwiseError as problem:
+    ...     print(problem)
+    metric 'f1' has no mode 'best'; it has: recommended, released
     """
 
     def __init__(self, problem: Problem | str) -> None:

@@ -67,9 +67,22 @@ def agreement(
     qualities: Sequence[str] | None = None,
     **options: Unpack[RunOptions],
 ) -> Agreement:
-    """How far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas.
+    """Measure how far raters agree, per quality: slot pairs, rater pairs, leave-one-out, kappas, alphas.
 
-    Each file is a corpus with raters of its own, named as `metaevaluate` names it.
+    Args:
+        source: Rated rows: a path or several, dicts, Examples or a frame. Each file is a corpus with its own raters.
+        qualities: The rated qualities to measure; default: all.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        One row per corpus, quality and coefficient.
+
+    >>> import turnwise as tw
+    >>> replies = {"Yes.": [5, 5], "No.": [1, 2], "Maybe.": [3, 3]}
+    >>> rows = [{"context": ["Tea?"], "response": r, "ratings": {"Overall": given}} for r, given in replies.items()]
+    >>> found = tw.agreement(rows).frame.filter(method="alpha-interval")
+    >>> round(found["value"].item(), 3)
+    0.935
     """
     run = Run.of(**options)
     problems: list[Problem] = []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
 from turnwise.analyses.drive import PER_QUERY, Asking, Driver, Ledger, Method, score_answers, unrelated_groups
-from turnwise.analyses.evaluate import Result, check_targets
+from turnwise.analyses.evaluate import check_targets
+from turnwise.analyses.result import Result, Rows
 from turnwise.bots.base import Bot
 from turnwise.bots.http import KEY_VARIABLE
 from turnwise.bots.open import BotOptions, mark_of, open_bot
@@ -41,16 +42,15 @@ class BotRunOptions(RunOptions, total=False):
 
 
 @dataclass(repr=False)
-class Augmentation:
+class Augmentation(Rows[dict[str, Any]]):
     """Rows that wait for their responses, or, where a bot was asked, rows with them and their scores."""
 
-    rows: list[dict[str, Any]]
-    notes: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
     result: Result | None = None
 
-    def __repr__(self) -> str:
-        return f"<turnwise.Augmentation: {len(self.rows)} rows>"
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows, and the document of the answers' scores if a bot gave them."""
+        scores = {} if self.result is None else {"scores": self.result.to_dict()}
+        return {"rows": self.rows, **scores}
 
     def lines(self) -> Iterator[str]:
         """The rows as JSON Lines."""
@@ -78,13 +78,33 @@ def augment(
     limit: int | None = None,
     **options: Unpack[BotRunOptions],
 ) -> Augmentation:
-    """Ask every query in several ways: by WordNet synonyms (`ws`), by beams of a language model (`ctg`), or, as the
-    baseline, put responses to unrelated queries together (`baseline`).
+    """Ask every query in several ways, for metrics of groups of replies.
 
-    For diversity, each way stands in the place of the query; for consistency, the query is asked again after it was
-    answered once. Without a bot the rows wait for their responses (a user's own system fills them in). With one it
-    answers, every answer is kept in the file `save` at once, a second run goes on where the first one ended, and the
-    answers are scored by `metrics`.
+    Without a bot the rows wait for their responses, which your own system fills in. With one, every answer is kept in
+    the file `save` at once, and a second run goes on where the first one ended.
+
+    Args:
+        source: The rows whose last turn of context is the query.
+        metrics: The metrics that score a bot's answers; default: those that the purpose calls for.
+        method: `ws` for WordNet synonyms, `ctg` for beams of a language model, `baseline` for unrelated queries.
+        purpose: `diversity` puts each wording in the place of the query; `consistency` asks it after a first answer.
+        variants: How many wordings each query gets.
+        sense: Which WordNet senses of a word count.
+        style: Whether words are inflected as the sentence needs them, or stand as the paper's code left them.
+        bot: The system that answers: a function, a bot, or the address of one.
+        system: The name of the bot in the results.
+        save: The file of the rows, as JSON Lines.
+        limit: How many contexts to use; default: all.
+        options: The options of a run, by name: see `turnwise.options.RunOptions` and
+            `turnwise.analyses.augment.BotRunOptions`.
+
+    Returns:
+        The rows, and with a bot the `Result` of its answers.
+
+    >>> import turnwise as tw
+    >>> made = tw.augment([{"context": ["Do you like big dogs?"], "response": "Yes."}], variants=2)
+    >>> [row["context"][-1] for row in made.rows]
+    ['Do you like big dogs?', 'Do you like big frumps?', 'Do you like large frumps?']
     """
     if variants < 1:
         raise TurnwiseError(f"`variants`: expected a whole number of at least 1, got {variants}")

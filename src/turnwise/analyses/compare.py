@@ -115,9 +115,27 @@ def compare(
 ) -> Comparison:
     """Compare systems pairwise, or each with a baseline, on the contexts that they share.
 
-    Several sources are one system each when none names more than one; otherwise the `system` of each row counts.
-    The conditions, such as `f1@0.02`, are checked by `Comparison.failures`. A reply that is blank or missing counts as
-    the worst one, unless `missing` is `skip`.
+    Args:
+        sources: The rows. Several sources are one system each if none names more than one; otherwise the `system` of
+            each row counts.
+        metrics: The metrics to compare on.
+        baseline: The system that all others are compared with; default: every pair.
+        fail_if_worse: Conditions such as `f1@0.02`, which `Comparison.failures` checks: not worse by this margin.
+        fail_unless_as_good: Conditions that a system meets only if it is shown not to be worse by this margin.
+        fail_if_worst: Conditions such as `f1@0.05`: at most this share of replies clearly worse.
+        fail_if_failures: By how much the share of missing replies may exceed the baseline's.
+        missing: `worst` counts a blank or missing reply as the worst one; `skip` leaves it out.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        One row per metric and pair, with the verdict, and what the conditions say.
+
+    >>> import turnwise as tw
+    >>> context = [f"Question {number}?" for number in range(20)]
+    >>> long = [{"system": "long", "context": [c], "response": "a " * (5 + i % 3)} for i, c in enumerate(context)]
+    >>> short = [{"system": "short", "context": [c], "response": "a " * (2 + i % 2)} for i, c in enumerate(context)]
+    >>> tw.compare(long, short, metrics="length").frame.select("system", "baseline", "difference").rows()
+    [('short', 'long', -3.45)]
     """
     run = Run.of(**options)
     given: dict[Kind, Sequence[str]] = {

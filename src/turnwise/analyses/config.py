@@ -27,7 +27,22 @@ COLUMNS = frozenset({*FACTS, "notes", "number"})
 
 
 def load_config(path: str | Path) -> CompositeMetric:
-    """The composite metric that a file describes; whatever is wrong with the file is said in one line."""
+    """Read a composite metric from a file.
+
+    Args:
+        path: A TOML or JSON file; [its format](fit.md) has parts, weights, normalisers and a composition.
+
+    Returns:
+        The metric, for `metrics` or `config` of every analysis.
+
+    >>> import tempfile, turnwise as tw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "mine.toml")
+    ...     _ = file.write_text('name = "mine"\\n[[parts]]\\nmetric = "f1"\\nweight = 2.0\\n')
+    ...     metric = tw.load_config(file)
+    >>> metric.score(response="Hello there.", references=["Hello!"]).value
+    0.8
+    """
     file = Path(path)
     try:
         return composite_of(_parse(file))
@@ -38,7 +53,23 @@ def load_config(path: str | Path) -> CompositeMetric:
 
 
 def save_config(metric: CompositeMetric, path: str | Path, *, description: str = "") -> Path:
-    """Write a composite metric as a file that `load_config` reads back unchanged."""
+    """Write a composite metric as a file that `load_config` reads back unchanged.
+
+    Args:
+        metric: A metric of `load_config` or `fit`.
+        path: The file: JSON if its name ends in `.json`, TOML otherwise.
+        description: A line on where the metric comes from.
+
+    Returns:
+        The path of the file.
+
+    >>> import tempfile
+    >>> parts = [{"metric": "f1", "weight": 1.0}, {"metric": "length", "weight": 0.01}]
+    >>> metric = composite_of({"name": "mine", "parts": parts})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_config(save_config(metric, Path(folder, "mine.toml"))) == metric
+    True
+    """
     file = Path(path)
     config = config_of(metric, description)
     is_json = file.suffix.lower() == ".json"

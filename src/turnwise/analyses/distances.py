@@ -77,10 +77,29 @@ def perturb(
     sample: int = SAMPLE,
     **options: Unpack[RunOptions],
 ) -> Perturbation:
-    """Metrics of people's answers with a growing share of them spoilt, held against the answers as they were.
+    """Corrupt a growing share of reference answers, and compute metrics at every step.
 
-    An answer is a row's first reference, or its response where it has none; each counts once, and of many a seeded
-    sample is taken. A metric of quality should get worse with every step.
+    An answer is a row's first reference, or its response without one; each counts once. A metric of quality should
+    get worse with every step.
+
+    Args:
+        source: The rows with the answers.
+        metrics: The metrics to compute; default: `fbd` and `prd`.
+        transforms: How answers are corrupted.
+        ratios: The shares of answers, or of their words, to corrupt.
+        seeds: How many times each share is drawn.
+        sample: How many answers to use at most.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        One row per metric, transform and ratio; `trends` says which curves go one way only.
+
+    >>> import turnwise as tw
+    >>> answers = ["I like green tea.", "No, I have never been there.", "It is raining again today."]
+    >>> rows = [{"context": ["Tea?"], "response": answer} for answer in answers]
+    >>> found = tw.perturb(rows, "f1", transforms=["permutate"], ratios=[0.0, 1.0], seeds=1)
+    >>> found.frame.select("metric", "ratio", "n").rows()
+    [('f1', 0.0, 3), ('f1', 1.0, 3)]
     """
     run = Run.of(**options)
     wanted = _checked(transforms, ratios, seeds, sample)
@@ -195,7 +214,24 @@ def normality(
     metric: str = "fbd",
     **options: Unpack[RunOptions],
 ) -> NormalityReport:
-    """Test every dimension of the vectors of references and of each system's responses for normality."""
+    """Test every dimension of the vectors of references and of each system's responses for normality.
+
+    Args:
+        source: The rows, with references.
+        metric: The metric of distributions whose vectors are tested.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        One row for the references and one per system.
+
+    Vectors need a pack; a metric of words has none:
+
+    >>> import turnwise as tw
+    >>> tw.normality([{"context": ["Tea?"], "response": "Yes."}], "f1")
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: f1 compares no distributions; test the vectors of fbd or prd
+    """
     run = Run.of(**options)
     distance = load_metric(metric)
     if not isinstance(distance, Distance):

@@ -41,11 +41,24 @@ def evaluate(
     keep_when_interrupted: bool = False,
     **options: Unpack[RunOptions],
 ) -> Result:
-    """Score conversations: a path (or several), a list of dicts or Examples, a polars or pandas frame.
+    """Score conversations with metrics.
 
-    Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead. An interrupt
-    ends the run; with `keep_when_interrupted` the result of the rows so far is returned. `intervals=False` leaves the
-    systems' intervals out, which take most of the time of a metric of whole systems.
+    Rows that cannot be read are kept, with the reason; `strict=True` stops at the first one instead.
+
+    Args:
+        source: A path or several, a list of dicts or Examples, a polars or pandas frame.
+        metrics: Names, metrics, or a list of both; a name may be a group such as `default`.
+        intervals: Whether systems get intervals, which take most of the time of a metric of whole systems.
+        keep_when_interrupted: Whether an interrupt returns the result of the rows so far.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        Scores of turns, dialogues, groups and systems, and the signatures of the metrics.
+
+    >>> import turnwise as tw
+    >>> result = tw.evaluate([{"context": ["Tea?"], "response": "Yes, I like tea."}], "length,distinct-1")
+    >>> result.turns.select("length", "distinct-1").rows()
+    [(4.0, 1.0)]
     """
     run = Run.of(**options)
     return evaluated(source, metrics, run, intervals=intervals, keep_when_interrupted=keep_when_interrupted)

@@ -121,9 +121,30 @@ def fit(
 ) -> Fit:
     """Fit weights for metrics to one rated quality, by least squares on z-scores.
 
-    The target is the mean of an item's raters; with `per_rater` each rater is fitted alone and the weights are
-    averaged. With `save` the fitted metric is written to that file, for `evaluate(..., config=...)` to use;
-    a file that exists is kept, unless `overwrite` is set.
+    Args:
+        source: Rated rows.
+        metrics: The metrics to weigh; those that do not judge single turns are left out, with a note.
+        target: The rated quality. An item's rating is the mean of its raters.
+        per_rater: Whether each rater is fitted alone and the weights are averaged.
+        ridge: The penalty on squared weights.
+        non_negative: Whether weights below zero are refused.
+        folds: How many folds of contexts are held out in turn.
+        exclude_systems: Systems to leave out.
+        save: The file to write the fitted metric to, for `config` of every analysis.
+        overwrite: Whether `save` may replace a file that exists.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        The weights, how well they do on contexts that were held out, and the metric that they make.
+
+    >>> import turnwise as tw
+    >>> rows = [
+    ...     {"context": [f"Question {n}?"], "response": "word " * (n % 5 + 1), "ratings": {"Overall": [n % 5 + n % 2]}}
+    ...     for n in range(20)
+    ... ]
+    >>> found = tw.fit(rows, "length", folds=4)
+    >>> round(found.weights[0].weight, 2), found.n
+    (1.41, 20)
     """
     save = renamed(options, "config", "save", save)
     run = Run.of(**options)

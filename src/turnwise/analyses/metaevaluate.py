@@ -153,8 +153,25 @@ def metaevaluate(
 ) -> MetaEvaluation:
     """Correlate metrics, and the one that `config` composes, with ratings.
 
-    Each file is a corpus, named by its stem, and by its folders too where files of one name are given. `against` names
-    one of the metrics: is any other better or worse than that one, turn by turn, beyond chance?
+    Args:
+        source: Rated rows. Each file is a corpus, named by its stem, and by its folders too if names repeat.
+        metrics: The metrics to check.
+        qualities: The rated qualities to check against; default: all.
+        exclude_systems: Systems to leave out.
+        level: What one point is: a `turn`, a `dialogue`, a `system`; or `all` three.
+        against: One of the metrics, which every other is tested against, turn by turn.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        One row per corpus, metric, quality and level; with `against` also `rivals`.
+
+    >>> import turnwise as tw
+    >>> rows = [
+    ...     {"context": [f"Question {n}?"], "response": "word " * n, "ratings": {"Overall": [n, n + 1]}}
+    ...     for n in range(1, 6)
+    ... ]
+    >>> tw.metaevaluate(rows, "length").frame.select("metric", "quality", "n", "spearman").rows()
+    [('length', 'Overall', 5, 1.0)]
     """
     if against is not None and level not in ("turn", "all"):
         raise TurnwiseError("`against` compares metrics over single turns; use it with `level=turn`")

@@ -31,9 +31,9 @@ SEAL = ', "sha256": "'
 
 
 class Framed:
-    """A result with one document, whose main list is a table too."""
+    """A result with one document, whose main list, or which as one row, is a table too."""
 
-    main: ClassVar[str]
+    main: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document that the command prints with `--format json`."""
@@ -44,7 +44,8 @@ class Framed:
         """The main rows as a polars frame."""
         import polars as pl
 
-        return pl.DataFrame(self.to_dict()[self.main], infer_schema_length=None)
+        document = self.to_dict()
+        return pl.DataFrame(document[self.main] if self.main else [document], infer_schema_length=None)
 
     def _repr_html_(self) -> str:
         return self.frame._repr_html_()
@@ -70,10 +71,15 @@ class Rows(Framed, Generic[R]):
 
 @dataclass(repr=False)
 class Result:
-    """Everything that a scoring run found: per turn, dialogue, group and system, with its signatures.
+    """Hold everything that a scoring run found: per turn, dialogue, group and system, with its signatures.
 
     Of a large run only the turns that a report shows keep the tokens of their scores. Of a run that was not to be kept
     in memory, `judged` is an even sample with both ends of every metric; all turns are then in `spool`.
+
+    >>> import turnwise as tw
+    >>> result = tw.evaluate([{"system": "a", "context": ["Tea?"], "response": "Yes, please."}], "length")
+    >>> result.systems.select("system", "metric", "value").rows(), result.signatures
+    ([('a', 'length', 2.0)], {'length': 'length|turnwise:0.1.0'})
     """
 
     metrics: dict[str, Metric]
@@ -124,6 +130,11 @@ class Result:
     def turns(self) -> pl.DataFrame:
         """One row per input row, in input order, one column per metric."""
         return turn_frame(self.records(), metrics_of_turns(self.metrics))
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The turns, as every result has its main rows in `frame`."""
+        return self.turns
 
     @cached_property
     def systems(self) -> pl.DataFrame:

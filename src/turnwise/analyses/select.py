@@ -46,7 +46,7 @@ class Ballot:
 
 
 @dataclass(frozen=True, slots=True)
-class Votes:
+class Votes(Framed):
     """The first metric's wins, losses and ties against the second; the win rate leaves ties out."""
 
     metric: str
@@ -117,7 +117,27 @@ def safe_cell(text: str) -> str:
 
 
 def count_votes(votes: str | Path, key: str | Path) -> Votes:
-    """Count filled-in ballots: three votes each, of A, B or tie; the majority decides, and without one it is a tie."""
+    """Count filled-in ballots: three votes each, of A, B or tie; without a majority it is a tie.
+
+    Args:
+        votes: The table of ballots that voters filled in.
+        key: The file that `select` wrote beside it.
+
+    Returns:
+        Wins, losses and ties of the first metric, with the interval and p of its win rate.
+
+    >>> import tempfile, turnwise as tw
+    >>> replies = {"a": "Yes.", "b": "Yes, yes, please."}
+    >>> given = {"context": ["Tea?"], "references": ["Yes, yes, please."]}
+    >>> rows = [{**given, "system": system, "response": text} for system, text in replies.items()]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table, key = Path(folder, "ballots.csv"), Path(folder, "key.json")
+    ...     _ = tw.select(rows, "f1", against="distinct-1", ballots=table, key=key)
+    ...     _ = table.write_text(table.read_text(encoding="utf-8-sig").replace(",,,", ",tie,tie,tie"))
+    ...     votes = tw.count_votes(table, key)
+    >>> votes.wins, votes.losses, votes.ties
+    (0, 0, 1)
+    """
     secret = _read_key(Path(key))
     sides: dict[str, Side] = {ballot: entry["metric"] for ballot, entry in secret["ballots"].items()}
     outcomes: Counter[Outcome] = Counter()
@@ -316,9 +336,24 @@ def select(
 ) -> Selection:
     """Pick the best response to every context by a metric; of equal ones the first is taken.
 
-    With `against` a second metric picks too, and where the two differ people can decide: `ballots` is a table for
-    voters that does not say which pick is whose, `key` the file that does. Either metric may be the name of `config`.
-    `save` is a file for the picked rows, as JSON Lines. Files that exist are kept, unless `overwrite` is set.
+    Args:
+        source: Rows with several responses to a context.
+        metric: The metric that picks; it may be the name of `config`.
+        against: A second metric, which picks too. If the two differ, people can decide.
+        save: The file for the picked rows, as JSON Lines.
+        ballots: The table for voters, which does not say which pick is whose.
+        key: The file that says it.
+        overwrite: Whether files that exist may be replaced.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        The picks, how often each system was picked, and the ballots between two metrics.
+
+    >>> import turnwise as tw
+    >>> replies = {"a": "Yes.", "b": "Yes, yes, please."}
+    >>> rows = [{"system": system, "context": ["Tea?"], "response": text} for system, text in replies.items()]
+    >>> tw.select(rows, "distinct-1").frame.select("system", "score").rows()
+    [('a', 1.0)]
     """
     save = renamed(options, "out", "save", save)
     _check_request(metric, against, ballots, key)

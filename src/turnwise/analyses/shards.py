@@ -92,7 +92,22 @@ class Spools(Spool):
 
 
 def merge(folders: Sequence[str | Path], *, seed: int = 0, most: int | None = None) -> Result:
-    """The result of a whole run from the folders of all its shards: exactly what one run would have given."""
+    """Merge the shards of a run into the result that one run would have given.
+
+    Args:
+        folders: The folders that `turnwise score --shard I/N --out FOLDER` wrote, one per shard.
+        seed: The seed of the intervals.
+        most: How many turns to keep in memory; default: all.
+
+    Returns:
+        The result of all rows.
+
+    >>> import turnwise as tw
+    >>> tw.merge([])
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: nothing to merge; give the folders that `turnwise score --shard I/N --out DIR` wrote
+    """
     run = Run.of(seed=seed)
     whole = merged([part_folder(folder) for folder in folders], most=most)
     check_usable(", ".join(map(str, folders)), whole)

@@ -46,6 +46,11 @@ class Score:
     `tokens` are the tokens that a language model judged, each with its surprisal in nats.
     `breakdown` holds the parts of a composite; `parts` has the same numbers, and more, by name.
     `evidence` is what the turn adds to a value that is computed from many turns: of its group, system or run.
+
+    >>> import turnwise as tw
+    >>> score = tw.load_metric("f1").score(response="Hello there.", references=["Hello!"])
+    >>> score.value, score.explanation
+    (0.4, '0.4 (precision 0.3333, recall 0.5)')
     """
 
     value: float | None
@@ -94,7 +99,13 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
-    """Base of every metric. Subclasses are frozen dataclasses; their extra fields are their options."""
+    """Define what every metric has. Subclasses are frozen dataclasses; their extra fields are their options.
+
+    >>> import turnwise as tw
+    >>> metric = tw.load_metric("bleu-4[corpus=true]")
+    >>> metric.name, metric.corpus, metric.higher_is_better, sorted(metric.needs)
+    ('bleu-4', True, True, ['references'])
+    """
 
     name: str
     mode: Mode = "recommended"
@@ -188,7 +199,16 @@ class Metric(ABC):
     ) -> Score:
         """Judge one response given as plain text; one string stands for a list of one.
 
-        `speakers` names who said each turn of the context and the response; without it turns alternate.
+        Args:
+            response: The reply to judge.
+            context: The turns before it, oldest first.
+            references: Good replies to the same context.
+            facts: What the reply should draw on.
+            speakers: Who said each turn of the context and the response; default: two in turn.
+            models: A pack's name or folder, a folder of models, or `paper`; default: the bundled pack.
+
+        Returns:
+            The score; if it has no value, its note says why.
         """
         # The engine stands above the metrics; only this convenience reaches up to it.
         from turnwise.engine.score import judge_examples

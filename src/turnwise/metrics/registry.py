@@ -119,7 +119,17 @@ def split_list(text: str, mark: str = ",") -> list[str]:
 
 
 def load_metric(request: str) -> Metric:
-    """The metric that a request such as `f1`, `f1:released` or `bleu-4[corpus=true]` asks for."""
+    """Make the metric that a request asks for.
+
+    Args:
+        request: A name, with a mode or options if need be: `f1`, `f1:released`, `bleu-4[corpus=true]`.
+
+    Returns:
+        The metric, for `metrics` of every analysis, or to score single replies.
+
+    >>> load_metric("f1").score(response="Hello there.", references=["Hello!"]).value
+    0.4
+    """
     match = _REQUEST.fullmatch(request.strip())
     if match is None:
         raise TurnwiseError(f"metric '{request}': write NAME, NAME:mode or NAME[key=value,key=value]")
@@ -310,7 +320,17 @@ def show_option(value: object) -> str:
 
 
 def list_metrics(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
-    """One record per registered name; with the roles that some models offer, also those that a metric lacks there."""
+    """List the metrics.
+
+    Args:
+        offered: The roles that some models offer, to add those that a metric lacks there; default: not asked.
+
+    Returns:
+        One record per name: summary, level, needs, models, modes, options, direction, range, citation.
+
+    >>> next(record["needs"] for record in list_metrics() if record["name"] == "f1")
+    'response, references'
+    """
     if offered is None:
         return [_record(entry) for entry in entries().values()]
     return [_record(entry) | _answered(entry.name, offered) for entry in entries().values()]

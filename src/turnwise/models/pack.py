@@ -317,9 +317,20 @@ def installed_packs() -> dict[str, Path]:
 
 
 def load_pack(where: str | Path | None = None) -> Pack:
-    """Return the pack in a folder, or the installed one of this name; the default pack without either.
+    """Open a pack of models.
 
-    `@int8` after either has it compute in whole numbers.
+    Args:
+        where: A folder, or the name of an installed pack; default: the bundled one. Append `@int8` for faster integer
+            arithmetic.
+
+    Returns:
+        The pack, whose models are opened when they are first needed.
+
+    >>> import turnwise as tw
+    >>> tw.load_pack("turnwise-mini@int4")
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: models 'turnwise-mini@int4': after @ comes fp32 or int8
     """
     if where is not None and (Path(where) / MANIFEST).is_file():
         return Pack(Path(where))

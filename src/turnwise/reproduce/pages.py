@@ -80,10 +80,25 @@ def reproduce_paper(
     tell: Told = lambda _: None,
     **options: Unpack[RunOptions],
 ) -> list[Reproduced]:
-    """Compute the tables and figures of a paper, or of `all`, and write the pages into a folder.
+    """Compute the tables and figures of a paper, and write the pages into a folder.
 
-    `data` is the folder of corpora, `tables` the numbers of some tables only, `limit` a number of contexts of each
-    corpus. `tell` is given a line after each table.
+    Args:
+        paper: The name of a paper, or `all`.
+        data: The folder of corpora.
+        out: The folder of the pages.
+        tables: The numbers of the tables to make; default: all.
+        limit: How many contexts of each corpus to use; default: all.
+        tell: A function that gets a line after each table.
+        options: The options of a run, by name: see `turnwise.options.RunOptions`.
+
+    Returns:
+        What was made, paper by paper: tables and figures, cell by cell.
+
+    >>> import turnwise as tw
+    >>> tw.reproduce_paper("usr", "corpora", tables=["99"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: `tables`: there is no '99'; there are: 1, 2, ...
     """
     run, folder = Run.of(**options), Path(out)
     wanted, backend = papers([paper]), run.backend

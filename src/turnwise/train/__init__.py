@@ -7,9 +7,28 @@ from pathlib import Path
 from typing import Any
 
 
-def train_model(objective: str, *, data: Sequence[str | Path], out: str | Path, **config: Any) -> dict[str, Any]:
-    """Train one objective (see `turnwise.train.config.Config` for every option) and return its model card."""
+def train_model(
+    objective: str, *, data: Sequence[str | Path], base: str | Path, out: str | Path, **config: Any
+) -> dict[str, Any]:
+    """Train a model.
+
+    Args:
+        objective: What it learns: see `turnwise train --help`.
+        data: Files or folders of dialogues.
+        base: The model to start from.
+        out: The folder of the checkpoint.
+        config: Every other option of `turnwise.train.config.Config`.
+
+    Returns:
+        The model card.
+
+    >>> import turnwise as tw
+    >>> tw.train_model("telepathy", data=["chats.jsonl"], base="bert", out="model")
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: unknown objective 'telepathy'; choose from mlm, nup, dr-f, vup, nli, emotion, clm
+    """
     from turnwise.train.config import Config
     from turnwise.train.whole import train
 
-    return train(Config.make(objective, data=data, out=out, **config))
+    return train(Config.make(objective, data=data, base=base, out=out, **config))

@@ -270,10 +270,29 @@ def build_pack(
     fineness: Mapping[str, float] | None = FINENESS,
     keep: Path | None = None,
 ) -> Pack:
-    """Return a pack from checkpoints, given as folders or by role; `fineness=None` keeps full precision.
+    """Build a pack from trained checkpoints.
 
-    Where two folders offer a role, the first has it. Roles that no checkpoint fills come from the pack in the folder
-    `keep`, if there is one.
+    Args:
+        checkpoints: Folders of checkpoints, or a folder by role. If two folders offer a role, the first has it.
+        out: The folder of the pack, which must not exist.
+        name: The pack's name.
+        licence: The licence of its models.
+        version: The pack's version.
+        languages: The languages that it can judge.
+        texts: Training texts, to count words in.
+        texts_card: What the card says of these texts.
+        fineness: How finely weights are stored, by kind of model; `None` keeps full precision.
+        keep: The folder of a pack that fills the roles without a checkpoint.
+
+    Returns:
+        The pack, opened.
+
+    >>> from pathlib import Path
+    >>> import turnwise as tw
+    >>> tw.build_pack([], Path("."), name="mine", licence="CC0-1.0")
+    Traceback (most recent call last):
+    ...
+    turnwise.errors.TurnwiseError: .: exists already; give another folder or remove it
     """
     if out.exists():
         raise TurnwiseError(f"{out}: exists already; give another folder or remove it")
