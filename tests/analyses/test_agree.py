@@ -119,3 +119,8 @@ def test_pairs_that_say_nothing_are_counted() -> None:
     notes = tw.agreement(rows).notes
     assert any("Q: 2 of 3 pairs left out of slot-pairs-pearson" in note for note in notes)
     assert any("Q: 1 of 3 raters left out of leave-one-out-mean-pearson" in note for note in notes)
+
+
+def test_ratings_of_dialogues_without_a_name_are_each_counted() -> None:
+    rows = [{"response": "a", "rated": "dialogue", "ratings": {"Overall": [n, n + n % 2]}} for n in range(1, 5)]
+    assert {row.n_items for row in tw.agreement(rows).rows} == {4}

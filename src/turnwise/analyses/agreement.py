@@ -10,7 +10,7 @@ from typing import Unpack
 import numpy as np
 
 from turnwise.analyses.evaluate import check_qualities
-from turnwise.analyses.ratings import named_twice, rater_names
+from turnwise.analyses.ratings import named_twice, rated_unit, rater_names
 from turnwise.analyses.result import Rows
 from turnwise.dialogue import Example, Row
 from turnwise.engine.score import cluster_key
@@ -122,8 +122,7 @@ def _one_per_dialogue(rows: list[Row]) -> list[Example]:
     """Ratings of a whole dialogue stand on each of its turns; they are one judgement, and count once."""
     kept: dict[object, Example] = {}
     for position, example in enumerate(row.example for row in rows if row.example):
-        whole = example.rated == "dialogue"
-        kept.setdefault((example.system, example.dialogue_id) if whole else position, example)
+        kept.setdefault(rated_unit(example, position), example)
     return list(kept.values())
 
 

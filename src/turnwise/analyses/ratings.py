@@ -41,12 +41,22 @@ class RatedTurns:
 
     def __init__(self, judged: Sequence[Judged]) -> None:
         self.judged = [item for item in judged if item.row.example]
-        self._clusters = [cluster_key(item.row.example) for item in self.judged if item.row.example]
+
+    @cached_property
+    def _clusters(self) -> list[int]:
+        return [cluster_key(item.row.example) for item in self.judged if item.row.example]
 
     @cached_property
     def qualities(self) -> list[str]:
         """The rated qualities, in the order in which they first occur."""
         return list({quality: None for item in self.judged if item.row.example for quality in item.row.example.ratings})
+
+    def rated(self, quality: str) -> Iterator[tuple[int, Example, Judged, float]]:
+        """Yield every turn with a rating of a quality: its place, example, scores and mean rating."""
+        for position, item in enumerate(self.judged):
+            example = item.row.example
+            if example is not None and (rating := mean_rating(example.ratings.get(quality, ()))) is not None:
+                yield position, example, item, rating
 
     def align(self, key: str, quality: str, level: Level, *, whole: bool) -> Points:
         """Return rated turns with a score; where whole dialogues count, the means of a dialogue's turns and its rating.
@@ -57,13 +67,9 @@ class RatedTurns:
         ratings: dict[object, list[float]] = {}
         first: dict[object, int] = {}
         counted: list[int] = []
-        for position, item in enumerate(self.judged):
-            example = item.row.example
-            if example is None:
-                continue
+        for position, example, item, rating in self.rated(quality):
             score = item.scores[key]
-            rating = mean_rating(example.ratings.get(quality, ()))
-            if rating is None or not (score.counts if whole else score.value is not None):
+            if not (score.counts if whole else score.value is not None):
                 continue
             together = level == "dialogue" or (level == "system" and example.rated == "dialogue")
             if (together and example.dialogue_id is None) or (level == "turn" and example.rated == "dialogue"):
@@ -81,6 +87,12 @@ class RatedTurns:
             np.array(systems, dtype=object),
             tuple(counted),
         )
+
+
+def rated_unit(example: Example, position: int) -> object:
+    """Return what a row's ratings are of: the row, by its place, or its whole dialogue, which many rows share."""
+    whole = example.rated == "dialogue" and example.dialogue_id is not None
+    return (example.dialogue_id, example.system) if whole else position
 
 
 def _mean(values: list[float]) -> float:
@@ -128,26 +140,22 @@ class Item:
 
 
 def rated_items(judged: list[Judged], keys: list[str], target: str, excluded: set[str]) -> tuple[list[Item], int]:
-    """The rated items with all their scores, and how many rated rows lack one."""
-    rated = [item for item in judged if item.row.example and item.row.example.system not in excluded]
-    qualities = {quality: None for item in rated if item.row.example for quality in item.row.example.ratings}
-    if not qualities:
+    """Return the rated items with all their scores, and how many rated rows lack one."""
+    rated = RatedTurns([item for item in judged if item.row.example and item.row.example.system not in excluded])
+    if not rated.qualities:
         raise TurnwiseError('no row has ratings; add a field such as "ratings": {"Overall": [4, 5, 3]}')
-    check_qualities(list(qualities), [target])
+    check_qualities(rated.qualities, [target])
     turns: dict[object, list[Item]] = {}
     missing = 0
-    for position, item in enumerate(rated):
-        example = item.row.example
-        if example is None or mean_rating(example.ratings.get(target, ())) is None:
-            continue
+    for position, example, item, _ in rated.rated(target):
         scores = [item.scores[key].value for key in keys]
         known = tuple(score for score in scores if score is not None)
         if len(known) < len(keys):
             missing += 1
             continue
-        whole = example.rated == "dialogue" and example.dialogue_id is not None
-        key = (example.dialogue_id, example.system) if whole else position
-        turns.setdefault(key, []).append(Item(known, _by_rater(example, target), _ties(example, whole)))
+        unit = rated_unit(example, position)
+        ties = _ties(example, whole=unit != position)
+        turns.setdefault(unit, []).append(Item(known, _by_rater(example, target), ties))
     return [
         replace(rows[0], scores=tuple(np.mean([r.scores for r in rows], axis=0))) for rows in turns.values()
     ], missing
@@ -187,7 +195,7 @@ def named_twice(rows: Iterable[Row]) -> Iterator[str]:
     )
 
 
-def _ties(example: Example, whole: bool) -> tuple[object, ...]:
+def _ties(example: Example, *, whole: bool) -> tuple[object, ...]:
     """What an item shares with others that must be held out together: its context, its dialogue."""
     dialogue = () if example.dialogue_id is None else (("dialogue", example.dialogue_id),)
     named = example.context_id is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.analyses.ratings import Points, RatedTurns
+from turnwise.analyses.ratings import Points, RatedTurns, rated_unit
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.aggregate import Basis, SystemValue, basis_of
 from turnwise.engine.score import Judged, cluster_key
@@ -179,9 +179,7 @@ class Digest:
 
     def _unit(self, position: int) -> object:
         """What a rating of a turn is of: the turn, or its whole dialogue."""
-        turn = self.turns[position]
-        whole = turn.example.rated == "dialogue" and turn.example.dialogue_id is not None
-        return (turn.example.dialogue_id, turn.system) if whole else position
+        return rated_unit(self.turns[position].example, position)
 
     @cached_property
     def points(self) -> dict[tuple[str, str], Points]:
