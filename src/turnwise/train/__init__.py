@@ -26,7 +26,7 @@ def train_model(
     >>> tw.train_model("telepathy", data=["chats.jsonl"], base="bert", out="model")
     Traceback (most recent call last):
     ...
-    turnwise.errors.TurnwiseError: unknown objective 'telepathy'; choose from mlm, nup, dr-f, vup, nli, emotion, clm
+    turnwise.errors.TurnwiseError: objective: expected mlm, nup, dr-f, vup, nli, emotion, clm, got 'telepathy'
     """
     from turnwise.train.config import Config
     from turnwise.train.whole import train
