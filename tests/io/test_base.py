@@ -88,7 +88,7 @@ def test_every_reader_has_a_suffix_and_a_description() -> None:
 
 
 def test_an_entry_point_must_name_a_reader() -> None:
-    with pytest.raises(TypeError, match=r"expected a turnwise\.io\.reader\.Reader, got a number"):
+    with pytest.raises(TypeError, match=r"expected a turnwise\.io\.base\.Reader, got a number"):
         READERS._adapt("x", 3)
     with pytest.raises(TurnwiseError, match="the name belongs to turnwise"):
         READERS.add("usr", Reader("usr", (), None, lambda _: iter(())))
