@@ -197,12 +197,12 @@ def test_a_turn_with_line_breaks_is_one_turn(pack: Pack) -> None:
 
 def test_what_cannot_be_said_is_refused_in_one_line(pack: Pack) -> None:
     conversation = followed(pack, "maude")[0].conversation()
-    with pytest.raises(TurnwiseError, match="nothing was said yet; say a turn"):
+    with pytest.raises(TurnwiseError, match="expected at least one turn"):
         conversation.score("hello")
-    with pytest.raises(TurnwiseError, match="turn: None where text belongs"):
+    with pytest.raises(TurnwiseError, match="turn: expected a string, got None"):
         conversation.say(None)  # type: ignore[arg-type]
     conversation.say("hello")
-    with pytest.raises(TurnwiseError, match="response: 3 where text belongs"):
+    with pytest.raises(TurnwiseError, match="response: expected a string, got 3"):
         conversation.score(3)  # type: ignore[arg-type]
 
 

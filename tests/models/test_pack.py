@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -111,6 +112,17 @@ def test_one_role_can_be_replaced_alone(checkpoints: dict[str, Path], small_pack
     changed = {role for role in pack.roles if pack.manifest.fingerprint(role) != before.fingerprint(role)}
     assert changed == {"nup", "nup-trunk"}
     assert pack.manifest.files["words.bin"] == before.files["words.bin"]
+
+
+def test_the_calibration_of_a_kept_pack_is_carried(checkpoints: dict[str, Path], copy: Path, tmp_path: Path) -> None:
+    content = json.dumps({"vup": {"mean": 0.5}}).encode()
+    (copy / "calibration.json").write_bytes(content)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    digest = hashlib.sha256(content).hexdigest()
+    manifest["files"]["calibration.json"] = {"sha256": digest, "size": len(content)}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    pack = build_pack([checkpoints["nup"]], tmp_path / "pack", name="p", licence="none", keep=copy)
+    assert pack.calibration == {"vup": {"mean": 0.5}}
 
 
 def test_a_role_that_shares_other_words_cannot_be_kept(

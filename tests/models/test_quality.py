@@ -95,7 +95,7 @@ def test_a_fact_is_found_by_its_words_or_by_its_meaning() -> None:
     assert chosen == {"words": known[0], "meaning": known[1]}
     facts = drawn(tasks.FactTask(said, options, tfidf))
     assert {example.first for example in facts} == {known[1]}
-    with pytest.raises(TurnwiseError, match="facts_by is 'sound'; choose from words, meaning"):
+    with pytest.raises(TurnwiseError, match=r"facts_by: expected words or meaning, got .sound."):
         replace(options, facts_by="sound").check()
 
 

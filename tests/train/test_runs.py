@@ -105,8 +105,8 @@ def test_teachers_say_together_what_they_think_and_only_what_they_know(room: Pat
     assert together.numpy() == pytest.approx((mean / mean.sum(-1, keepdim=True)).numpy(), abs=1e-5)
     known = teachers.answer(teachers.reads(rows, "emotion", "1"), "emotion").exp()
     assert known.numpy() == pytest.approx(alone("one", "emotion").numpy(), abs=1e-5)
-    assert teachers.knows("emotion")
-    assert not teachers.knows("nup")
+    assert teachers.has("emotion")
+    assert not teachers.has("nup")
     assert teachers.answer({"number": "0"}, "vup").exp().equal(together)  # remembered, so nothing is read again
 
 
@@ -141,7 +141,7 @@ def test_a_teacher_judges_what_a_model_replied(room: Path) -> None:
     card = tiny.run(room, "nup+nli", "told", "bert", **asked)
     assert math.isfinite(card["training"]["last_loss"])  # though no row has a label
     assert card["held_out"]["nli"]["examples"] == tiny.SMALL["validate"]
-    with pytest.raises(TurnwiseError, match="name a teacher"):
+    with pytest.raises(TurnwiseError, match="Fix: name a teacher"):
         tiny.run(room, "nup", "no", "bert", replies=room / "replies.jsonl")
 
 

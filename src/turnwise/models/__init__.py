@@ -1,1 +1,1 @@
-"""What a metric may ask of a model, the backends that answer, and the bundled pack. Import from the modules."""
+"""Requests of metrics, backends of models, and packs. Import from the modules."""

@@ -1,4 +1,4 @@
-"""What answers requests: sources of models, models, and the networks that they run.
+"""Sources of models, models, and the networks that they run.
 
 A *network* takes and gives arrays, with one class per backend. A *model* turns requests into rows of token ids, and
 results into answers; it is written once for all backends. A *source* holds models by role. A *kind* says how models

@@ -126,7 +126,7 @@ class Head:
         """Return the vector of the context read so far."""
         pooled = self._both_ways(state.turns) if self.shape.bidirectional else state.pooled
         if pooled is None:
-            raise ValueError("nothing was read yet")
+            raise ValueError("state: expected at least one turn, got none")
         vector: Floats = self._weights["mix.weight"] @ pooled
         return np.concatenate([vector, *state.faded])
 
@@ -209,7 +209,7 @@ def read_head(content: bytes, name: str) -> tuple[Head, TrunkReading]:
     try:
         weights, facts = unpack_weights(content), header(content)
         layers = tuple(map(int, facts["layers"].split(",")))
-        # Heads of earlier packs say nothing of likeness, and read none.
+        # Heads of earlier packs have no `recent`.
         recent = tuple(map(float, filter(None, facts.get("recent", "").split(","))))
         shape = Shape(facts["bidirectional"] == "true", cast(Difference, facts["difference"]), recent, len(layers))
         return Head(weights, shape), TrunkReading(facts["role"], layers, cast(Pooling, facts["pooling"]))
@@ -231,7 +231,7 @@ REMEMBERED = 8192
 
 @dataclass
 class Conversation:
-    """A conversation that is judged while it goes on: `say` a turn, or ask how well a response would fit now.
+    """A conversation that is scored turn by turn: `say` adds a turn, `score` rates a response to the turns so far.
 
     Each utterance is encoded once, however many turns follow it.
     """
@@ -246,7 +246,7 @@ class Conversation:
     def score(self, response: str) -> float:
         """Return the probability that a response fits the turns so far; it is not added to them."""
         if not self._said:
-            raise TurnwiseError("nothing was said yet; say a turn before a response is judged")
+            raise TurnwiseError("conversation: expected at least one turn, got none. Fix: call `say` before `score`")
         request = Converse(tuple(self._said), _text(response, "response"))
         rows = self.model.rows(request)
         return self.model.answer(request, rows, self.model.run(rows))[LABELS[1]]
@@ -254,7 +254,7 @@ class Conversation:
 
 def _text(text: object, what: str) -> str:
     if not isinstance(text, str):
-        raise TurnwiseError(f"{what}: {text!r} where text belongs; give a string")
+        raise TurnwiseError(f"{what}: expected a string, got {text!r}")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Packs: folders of models with a manifest, which says what each role is, which files it needs and their hashes."""
+"""Packs: folders of models with a manifest of their roles, files and hashes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What a file must be."""
+    """The hash and the size of a file."""
 
     sha256: str
     size: int
@@ -371,7 +371,7 @@ class Checked:
 
 
 def verify_pack(where: str | Path | None = None) -> list[Checked]:
-    """Check every file's hash, then open every role and ask it something. The first fault is raised."""
+    """Check every file's hash, then probe every role; raise the first fault."""
     pack = load_pack(where)
     for name in pack.manifest.files:
         pack.read(name)

@@ -1,4 +1,4 @@
-"""What can be asked of a pack about a response: each question worded as the models were trained to read it.
+"""Requests about a response, worded as the bundled models were trained to read them.
 
 `turnwise pack measure` and the writers of new queries build their requests here, so that they do
 not drift from the training. The metrics, which follow their papers in every detail, build their own.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from turnwise.models.requests import Classify, Continuation, MaskedLikelihood, TokenScores
 from turnwise.text.inputs import context_text
 
-# A feeling is often in answer to something; the emotion head learnt with this many turns before the response.
+# The emotion head was trained with this many turns before the response.
 EMOTION_TURNS = 3
 
 

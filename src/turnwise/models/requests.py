@@ -1,7 +1,7 @@
 """Requests, which metrics build and models answer, and the forms of the answers.
 
-A metric never sees a model. Requests are frozen, hashable and made of plain values, so that equal ones are answered
-once and answers can be cached by content.
+Metrics have no access to models. Requests are frozen, hashable and made of plain values, so that equal ones are
+answered once and answers can be cached by content.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-# What JSON can hold of an answer, beside its numbers.
+# The JSON part of an answer, beside its numbers.
 Facts = Mapping[str, Any]
 Pooling = Literal["mean", "cls", "max", "tokens", "pieces"]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How much of a text a model sees, in tokens; None is no limit but the model's own.
+    """Limits on the tokens of a text; None is no limit but the model's own.
 
     `first` and `second` bound the two texts of a pair (a text without a partner is bounded as the second is),
     `total` bounds everything with its special tokens, cutting the longer text first. The first text loses its
@@ -202,7 +202,7 @@ Answer = npt.NDArray[Any] | TokenScores | Pieces | Relation | Mapping[str, float
 
 
 def encode_answer(answer: Answer) -> tuple[Facts, npt.NDArray[Any]]:
-    """Return what JSON can hold of an answer, and its numbers."""
+    """Return the JSON part of an answer, and its numbers."""
     if isinstance(answer, TokenScores):
         return {"kind": "tokens", "names": answer.tokens}, np.array(answer.log_probs, dtype="<f8")
     if isinstance(answer, Pieces):
@@ -216,7 +216,7 @@ def encode_answer(answer: Answer) -> tuple[Facts, npt.NDArray[Any]]:
 
 
 def decode_answer(facts: Facts, numbers: npt.NDArray[Any]) -> Answer:
-    """Return the answer that `encode_answer` took apart."""
+    """Return the answer that `encode_answer` split."""
     if facts["kind"] == "tokens":
         return TokenScores(tuple(facts["names"]), tuple(numbers.tolist()))
     if facts["kind"] == "pieces":

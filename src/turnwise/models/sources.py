@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Tokens of a batch: enough that no kernel is over before the next is sent.
 # Batches are on their way while the results of an earlier one are used.
 GPU_BUDGET, GPU_AHEAD = 131_072, 2
-# How transformers begins to say so.
+# The beginning of the message of transformers.
 UNREACHABLE = "couldn't connect"
 OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert"}
 CONFIG, HEADS, RECURRENT = "config.json", "heads.json", "maude.safetensors"
@@ -295,7 +295,7 @@ class PaperModel:
 
 
 # Where `trained` is false the paper fine-tuned the model on its own dialogues and the hub holds only the base:
-# a fresh classifier head would answer at random, so it is refused rather than used.
+# a fresh classifier head would give random scores, so it is refused.
 PAPER: dict[str, PaperModel] = {
     "encoder": PaperModel("encoder", "bert-base-uncased"),
     "encoder-roberta": PaperModel("encoder", "roberta-base"),

@@ -54,7 +54,7 @@ MASKED, PLAIN = 0, 1
 
 
 class Tokens:
-    """A tokenizer that knows its model's limit, and the id that its model expects before a text."""
+    """A tokenizer with its model's limit and begin-of-text id."""
 
     def __init__(
         self, tokenizer: Tokenizer, limit: int | None, window: Window | None = None, begin: int | None = None
@@ -92,7 +92,7 @@ class Tokens:
     def begin(self) -> int:
         """Return the id of the token that stands before a text."""
         if self._begin is None:
-            raise TurnwiseError("this model names no begin-of-text token; ask without it (begin=False)")
+            raise TurnwiseError("model: expected a begin-of-text token, got none. Fix: use begin=False")
         return self._begin
 
     def name(self, token: int) -> str:
@@ -111,7 +111,7 @@ class Tokens:
     def plain(self, text: str) -> Encoding:
         """Return the text alone, without the template's special tokens."""
         text = _clean(text)
-        # One that was read ahead is given away, since whoever gets it may cut it.
+        # An encoding that was read ahead is removed, since callers truncate it.
         return ready.pop() if (ready := self._read.get(text)) else self.tokenizer.encode(text, add_special_tokens=False)
 
     def encode(self, text: str, pair: str | None, window: Window | None) -> Encoding:
@@ -258,7 +258,7 @@ class TextModel(Model):
         return self._start(rows)()
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:
-        """Give the rows to the network, and make results of what it finds once they are asked for."""
+        """Start the network on rows, and return a function that waits for their results."""
         raise NotImplementedError
 
 
@@ -279,7 +279,7 @@ class EncoderModel(TextModel):
         if isinstance(asked, int):
             return asked
         count = self.network.layers
-        # The embeddings of words, layer 0, know nothing of their neighbours: whoever offers a choice is not after them.
+        # Layer 0, the word embeddings, has no context, so a choice of layers skips it.
         return next((layer for layer in asked if 0 < (layer if layer >= 0 else count + layer) < count), asked[-1])
 
     def _start(self, rows: Sequence[TokenRow]) -> Callable[[], list[Any]]:

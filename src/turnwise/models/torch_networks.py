@@ -232,7 +232,7 @@ class TorchCausalLM(CausalLM):
         return past
 
     def _inputs(self, batch: Batch, before: Ints) -> dict[str, Any]:
-        # Padding is at place 0: beside a long prefix it would lie beyond the last place the model knows.
+        # Padding is at place 0: beside a long prefix it would lie beyond the last position of the model.
         positions = (before.sum(axis=1, keepdims=True) + np.arange(batch.ids.shape[1])) * batch.mask
         if _takes_ready_mask(self.module):
             length = batch.ids.shape[1]

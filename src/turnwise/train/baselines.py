@@ -1,4 +1,4 @@
-"""The learned baselines: small networks that tell a true response from wrong ones, over vectors made beforehand.
+"""The learned baselines: small networks over precomputed vectors that separate true from wrong responses.
 
 RUBER and InferSent read words with a recurrent network, BERT-RUBER, PONE and DistilBERT-NLI take an encoder's vectors
 as they are; skip-thought learns to find the utterance that stands next to another. Their weights have the names that
@@ -94,7 +94,7 @@ class Judge(nn.Module):
         self.register_buffer("table", torch.from_numpy(table), persistent=False)
         width = width or table.shape[1]
         self.features, self.activation = features, activation
-        # Alike until something else is learnt: from nothing, a few thousand pairs do not teach a matrix much.
+        # Starts as the identity: a few thousand pairs do not train a random matrix well.
         start = torch.eye(width) / (width if features == "related" else 1)
         self.matrix = nn.Parameter(start)
         sizes = [2 * width + 1 if features == "related" else 4 * width, *hidden, 1]
@@ -151,13 +151,13 @@ class TextJudge(Judge):
             network.load_state_dict(start.state_dict())
 
     def read(self, name: str, texts: Tensor) -> Tensor:
-        # The same utterance may be several rows' wrong answer: it is read once.
+        # The same utterance can be the wrong response of several rows: it is encoded once.
         unique, places = torch.unique(texts, return_inverse=True)
         return _read(getattr(self, name), self.table, self.texts[unique])[places]
 
 
 class Thoughts(nn.Module):
-    """Skip-thought by discrimination: of a batch's utterances, which one stands next to this one?
+    """Skip-thought by discrimination: picks the neighbour of an utterance among those of a batch.
 
     One network reads forwards and one both ways; `following` maps an utterance's vector to where the next one should
     be, and backwards to where the one before should. It serves training alone.
@@ -202,7 +202,7 @@ def load_thoughts(weights: Mapping[str, npt.NDArray[np.float32]]) -> Thoughts:
     return model
 
 
-# The networks by role: as published but for their widths, and for starting from what skip-thought has learnt.
+# The networks by role, as published except for their widths and their start from skip-thought.
 READERS: Mapping[str, Callable[[Any, Ids, Thoughts | None], TextJudge]] = {
     "ruber": lambda vectors, ids, start: TextJudge(
         vectors, ids, "related", (128,), activation="tanh", dropout=0.5, thoughts=start

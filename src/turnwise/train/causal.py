@@ -1,7 +1,7 @@
-"""A causal language model that also learns what was not said: true responses are to be likelier than wrong ones.
+"""A causal language model that also learns by contrast: true responses become likelier than wrong ones.
 
-Likelihood alone teaches what people say. How far a response fits its context is a small part of that, so a lower
-perplexity need not make a better judge of it.
+The fit of a response to its context is a small part of its likelihood, so a lower perplexity need not give a
+better metric.
 """
 
 from __future__ import annotations
@@ -148,13 +148,13 @@ class NextTokens:
         self._tokenizer = Tokenizer.from_file(str(config.base / "tokenizer.json"))
         self._start = json.loads((config.base / "config.json").read_text(encoding="utf-8"))["bos_token_id"]
         self._tokens = config.context_tokens + config.response_tokens
-        self._teacher = [teacher]  # in a list, so that worker processes and state dicts leave it alone
+        self._teacher = [teacher]  # in a list, which worker processes and state dicts ignore
 
     def text(self, rng: Random) -> str:
         """Return one drawn text."""
         dialogue, turn = self._places.draw(rng)
         if rng.random() < self._config.exchanges:
-            # As Holistic's authors tuned theirs: what is said and what is answered, as one sentence.
+            # As Holistic's authors fine-tuned: an utterance and its reply as one sentence.
             turns = [t.text for t in dialogue.turns[turn : turn + 2]]
             return " ".join(restyled(turns, rng, self._config.restyle))
         turns = [t.text for t in dialogue.turns[turn : turn + (1 if rng.random() < 0.15 else 12)]]
@@ -206,7 +206,7 @@ class NextTokens:
         return {"input_ids": torch.from_numpy(pad(ids, 0)), "targets": torch.from_numpy(pad(targets, IGNORED))}
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        # Padding stands on the right of a causal model, where no real token can see it.
+        # Padding is on the right, where no real token attends to it.
         logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
         targets = batch["targets"][:, 1:]
         real = targets != IGNORED
@@ -300,7 +300,7 @@ def responses_of(dialogues: Sequence[Dialogue], config: Config) -> NextUtterance
 
 
 class Contrast:
-    """Beside each batch of dialogue, true and wrong responses that are told apart by their likelihood."""
+    """Batches of dialogue, each with true and wrong responses that are compared by their likelihood."""
 
     def __init__(self, fluent: NextTokens, dialogues: Sequence[Dialogue], config: Config) -> None:
         self._fluent, self._task, self._config = fluent, responses_of(dialogues, config), config
@@ -359,7 +359,7 @@ def told_apart(model: nn.Module, fluent: NextTokens, held: Sequence[Dialogue], c
     device = next(model.parameters()).device
     task, count = responses_of(held, config), max(1, config.validate // 2)
 
-    @functools.cache  # both forms are asked about the same rows
+    @functools.cache  # both forms score the same rows
     def found(rows: tuple[Labelled, ...], size: int = 64) -> tuple[Tensor, Tensor]:
         parts = []
         for start in range(0, len(rows), size):

@@ -1,4 +1,4 @@
-"""What a trained model looks like on disk: safetensors and JSON, nothing that is executed when it is read.
+"""Trained models on disk: safetensors and JSON, so that reading never executes code.
 
     config.json          the trunk's transformers configuration
     model.safetensors    masked LM: BertForMaskedLM; causal LM: LlamaForCausalLM; classifiers: BertModel (no pooler)
@@ -90,7 +90,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def save_heads(folder: Path, weights: Tensors, layout: dict[str, Any]) -> None:
-    """Write the classifier heads and the JSON that says how to use them."""
+    """Write the classifier heads and the JSON of their layout."""
     import torch
 
     write_tensors(folder / HEADS, {name: value.detach().to("cpu", torch.float32) for name, value in weights.items()})
@@ -109,7 +109,7 @@ def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
 
 
 def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: Tensors) -> Any | None:
-    """Restore what `save_state` wrote, and return the place in the run; None if there is nothing to resume."""
+    """Restore what `save_state` wrote, and return the position in the run; None without a saved state."""
     import torch
 
     if not (folder / "state.json").is_file():

@@ -1,4 +1,4 @@
-"""Trained classifiers that a run learns from: what they think together, beside labels or where there are none."""
+"""Classifiers over a trunk, masked language models, and the teachers that a run is distilled from."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LabelHead(nn.Module):
 class TrunkClassifier(nn.Module):
     """One trunk, several heads; the last layer is pooled by its maximum.
 
-    Over every position but padding; in a causal trunk only over the second text, which alone has read everything.
+    Over every position but padding; in a causal trunk only over the second text, which attends to everything.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TrunkClassifier(nn.Module):
         self.heads = nn.ModuleDict({name: LabelHead(width, len(of), dropout) for name, of in labels.items()})
 
     def forward(self, head: str, input_ids: Tensor, token_type_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        # Padding stands on the right, where no token of a causal trunk can see it.
+        # Padding is on the right, where no token of a causal trunk attends to it.
         seen = {} if self.causal else {"token_type_ids": token_type_ids, "attention_mask": attention_mask}
         states = self.trunk(input_ids=input_ids, **seen).last_hidden_state
         read = token_type_ids if self.causal else attention_mask
@@ -94,10 +94,9 @@ def is_causal(folder: Path) -> bool:
 
 
 def grow(trunk: BertModel, layers: int) -> None:
-    """Add layers that at first pass on what they are given, each a copy of the one before it.
+    """Add layers that are close to the identity at first, each a copy of the one before it.
 
-    Nothing leaves the new layer's two blocks yet, and its norms undo themselves: numbers that were normed with some
-    gain and shift keep about their mean and spread.
+    The two blocks of a new layer output zeros, and its norms keep about the mean and the spread of normed numbers.
     """
     old: Any = trunk.encoder.layer
     made = nn.ModuleList()
@@ -129,7 +128,7 @@ def classifier(
     trunk = trunk_of(base)
     if layers is not None:
         if not isinstance(trunk, BertModel) or layers < trunk.config.num_hidden_layers:
-            raise TurnwiseError(f"{base}: only a BERT trunk can grow, and not to fewer layers than it has")
+            raise TurnwiseError(f"{base}: only a BERT trunk can grow, and to no fewer layers than it has")
         grow(trunk, layers)
     _freeze(trunk, freeze_words)
     model = TrunkClassifier(trunk, labels, dropout)
@@ -192,7 +191,7 @@ def pairs_of(folder: Path, config: Config) -> EncodePairs:
 
 
 class Classification:
-    """Batches of one task at a time, the task drawn by its share; teachers, if there are any, say how sure to be."""
+    """Batches of one task at a time, the task drawn by its share; teachers, if given, add soft labels."""
 
     def __init__(self, tasks: Sequence[Task], config: Config, teachers: Teachers | None = None) -> None:
         self.tasks, self._config, self._encode = tasks, config, pairs_of(config.base, config)
@@ -201,7 +200,7 @@ class Classification:
 
     def batch(self, index: int) -> list[Batch]:
         if self._teachers and self._config.taught:
-            # A large teacher is what costs time: batches come again, and what it said to them is remembered.
+            # A large teacher takes most of the time, so batches repeat and its outputs are cached.
             index %= self._config.taught
         rng = self._config.drawing(index)
         task = rng.choices(self.tasks, self._shares)[0]
@@ -218,7 +217,7 @@ class Classification:
         known = (batch["labels"] != UNKNOWN).sum().clamp(min=1)
         loss: Tensor = nn.functional.cross_entropy(logits, batch["labels"], ignore_index=UNKNOWN, reduction="sum")
         loss = loss / known
-        if self._teachers is None or not self._teachers.knows(batch["head"]):
+        if self._teachers is None or not self._teachers.has(batch["head"]):
             return loss
         wanted = self._teachers.answer(batch, batch["head"])
         distance = nn.functional.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
@@ -316,12 +315,12 @@ def probabilities(
             answers = torch.empty(len(rows), chances.shape[1])
         answers[torch.tensor(batch["order"])] = chances
     if answers is None:
-        raise ValueError("there is nothing to ask")
+        raise ValueError("rows: expected at least one, got none")
     return answers
 
 
 class Teachers:
-    """Classifiers that are asked about the same rows; each reads them in its own way."""
+    """Classifiers that score the rows of a learner, each with its own tokenizer."""
 
     def __init__(self, folders: Sequence[Path], config: Config) -> None:
         device, dtype = beside(config)
@@ -333,7 +332,7 @@ class Teachers:
             for model in self._models:
                 compile_layers(model.trunk)
 
-    def knows(self, head: str) -> bool:
+    def has(self, head: str) -> bool:
         """Return whether any teacher has this head."""
         return any(head in model.heads for model in self._models)
 

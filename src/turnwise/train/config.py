@@ -18,11 +18,11 @@ from turnwise.text.corrupt import Rules
 from turnwise.text.inputs import CONTEXT_TOKENS, RESPONSE_TOKENS
 from turnwise.train.sampling import Mix
 
-# How the one fact is found that a response is about: by words that both have, or by the bundled encoder.
+# The method of picking the fact that a response is about: shared words, or the bundled encoder.
 FactsBy = Literal["words", "meaning"]
 CLASSIFIERS = ("nup", "dr-f", "vup", "nli", "emotion")
 OBJECTIVES = ("mlm", *CLASSIFIERS, "clm")
-# The types of model that an objective can start from, where it is not every type that is known here.
+# The model types that an objective can start from; all known types if it is not listed.
 KINDS = {"mlm": ("bert",), "clm": ("llama",)}
 LEARNING_RATE = {"mlm": 3e-4, "clm": 3e-4}
 # The least value of every option that counts something: a row of one token has none to predict.
@@ -32,7 +32,7 @@ SHARES = (
     *("held_out", "warmup", "dropout", "average"),
     *("fact_share", "restyle", "exchanges", "teacher_share", "reply_share"),
 )
-# An odd number of them lies evenly around zero; a pack has room for fifteen.
+# An odd number lies evenly around zero; a pack stores at most fifteen.
 LEVELS = range(3, 16, 2)
 # [CLS] before a pair of texts, and [SEP] after each.
 MARKS = 3
@@ -58,7 +58,7 @@ class Config:
     average: float = 0.999
     freeze_words: bool = True
     seed: int = 0
-    # The number of the first batch: a run that goes on from another sees new examples of the same dialogues.
+    # The number of the first batch: a run that continues another draws new examples of the same dialogues.
     first_batch: int = 0
     held_out: float = 0.02
     corpus_power: float = 0.5
@@ -86,13 +86,13 @@ class Config:
     vocabulary: int | None = None
     grow_layers: int | None = None
     contrast: float = 0.0
-    # What a difference of one nat per token counts there; the less it counts, the farther apart responses are driven.
+    # The weight of a difference of one nat per token; a smaller weight separates responses further.
     sharpness: float = 4.0
     # For a causal model: the levels that its weights may take in a pack, an odd number.
     levels: int | None = None
-    # How many of its texts are an utterance and its answer alone, as one sentence.
+    # The share of its texts that are an utterance and its reply alone, as one sentence.
     exchanges: float = 0.0
-    # Its texts end to end in rows of so many tokens, none of them padding; each in a row of its own if left out.
+    # The length of rows that hold its texts end to end without padding; default: one text per row.
     packed: int | None = None
     compile: bool = False
     device: str = "auto"
@@ -122,18 +122,18 @@ class Config:
         return config._fitted("context_tokens" in options)
 
     def check(self) -> None:
-        """Refuse what cannot be trained, in one line."""
+        """Refuse a configuration that cannot be trained."""
         for part in self.parts:
             if part not in OBJECTIVES:
                 raise TurnwiseError(f"objective: expected {', '.join(OBJECTIVES)}, got {part!r}")
         if len(self.parts) > 1 and not set(self.parts) <= set(CLASSIFIERS):
-            raise TurnwiseError(f"{self.objective}: only {', '.join(CLASSIFIERS)} can share a trunk")
+            raise TurnwiseError(f"objective: only {', '.join(CLASSIFIERS)} can share a trunk, got {self.objective!r}")
         if not self.data:
-            raise TurnwiseError("nothing to train on: give at least one file of dialogues")
+            raise TurnwiseError("data: expected at least one file of dialogues, got none")
         if self.facts_by not in get_args(FactsBy):
             raise TurnwiseError(f"facts_by: expected {' or '.join(get_args(FactsBy))}, got {self.facts_by!r}")
         if self.replies and not self.teacher:
-            raise TurnwiseError("replies of a model have no label: name a teacher that judges them")
+            raise TurnwiseError("replies: expected a teacher, got none. Fix: name a teacher that labels them")
         self._check_numbers()
         for file in ("config.json", "tokenizer.json"):
             if not (self.base / file).is_file():
@@ -149,7 +149,7 @@ class Config:
             if not (folder / "config.json").is_file():
                 raise TurnwiseError(f"{folder}: no config.json; a teacher must be a folder of 'turnwise train'")
         if self.objective == "clm" and len(self.teacher) > 1:
-            raise TurnwiseError("a causal model learns from one teacher")
+            raise TurnwiseError(f"teacher: expected one for a causal model, got {len(self.teacher)}")
 
     def _check_numbers(self) -> None:
         def check(name: str, expected: str, fits: Callable[[Any], bool]) -> None:
@@ -172,7 +172,7 @@ class Config:
         for name, most in (("keep_layers", "num_hidden_layers"), ("packed", "max_position_embeddings")):
             given, limit = getattr(self, name), base.get(most)
             if given is not None and isinstance(limit, int) and given > limit:
-                raise TurnwiseError(f"{name} is {given}; the base has {most} {limit}")
+                raise TurnwiseError(f"{name}: expected at most {limit} ({most} of the base), got {given}")
 
     def _fitted(self, asked: bool) -> Config:
         """Return the configuration with contexts cut to the models' positions, unless that length was requested."""
@@ -182,8 +182,8 @@ class Config:
         if asked or room < 1:
             lengths = f"{self.context_tokens} tokens of context and {self.response_tokens} of response"
             raise TurnwiseError(
-                f"{' or '.join(map(str, self.models))}: too few positions for {lengths}; "
-                "give smaller context_tokens and response_tokens in the file of `options`"
+                f"{' or '.join(map(str, self.models))}: too few positions for {lengths}. "
+                "Fix: give smaller context_tokens and response_tokens in the file of `options`"
             )
         return dataclasses.replace(self, context_tokens=int(room))
 
@@ -207,7 +207,7 @@ class Config:
         return self.learning_rate or LEARNING_RATE.get(self.objective, 1e-4)
 
     def record(self) -> dict[str, Any]:
-        """Return the configuration as JSON can hold it; files by name alone, since folders mean nothing elsewhere."""
+        """Return the configuration as JSON can hold it; files by name alone."""
         plain = dataclasses.asdict(self)
         for key, value in plain.items():
             if isinstance(value, Path):

@@ -1,6 +1,6 @@
 """Pairs of utterances of one speaker that contradict, follow from or leave alone one another, made from dialogues.
 
-No model is asked: negation, antonyms, numbers, yes against no, two answers to the same question, and the wrong
+No model is used: negation, antonyms, numbers, yes against no, two answers to the same question, and the wrong
 answers of multiple-choice dialogues.
 """
 
@@ -62,7 +62,7 @@ _NO = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InferencePair:
-    """What was said before, what is said now, and how the two stand to each other."""
+    """An earlier utterance, a later one, and the label of their relation."""
 
     premise: str
     hypothesis: str
@@ -252,7 +252,7 @@ class InferencePairs:
         self._written = [dialogue for dialogue in dialogues if dialogue.wrong]
         self._able = [dialogue for dialogue in dialogues if any(True for _ in same_speaker_pairs(dialogue))]
         if not self._able:
-            raise TooLittleError("no dialogue is long enough for a speaker to speak twice")
+            raise TooLittleError("dialogues: expected one in which a speaker has two turns, got none")
 
     def draw(self, rng: Random) -> InferencePair:
         """Return one pair."""

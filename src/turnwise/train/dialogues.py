@@ -1,4 +1,4 @@
-"""Dialogues to train on: reading them, and splitting them so that nothing is on both sides."""
+"""Training dialogues: reading, splitting without overlap, and decontamination."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYBODY = ""
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What somebody said, with the emotion that people heard in it where that is known."""
+    """One turn: speaker, text, and the annotated emotion if there is one."""
 
     speaker: str
     text: str
@@ -30,7 +30,7 @@ class DialogueTurn:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation. `facts` holds the lines that each speaker knows; `EVERYBODY` those that all know.
+    """A conversation. `facts` holds the lines given to each speaker; `EVERYBODY` those given to all.
 
     `wrong` holds last turns that people wrote to be wrong ones, where a corpus has them.
     """
@@ -60,7 +60,7 @@ def _read_file(path: Path) -> Iterator[Dialogue]:
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a text file, plain or `.xz`, that are not blank."""
     if not path.is_file():
-        raise TurnwiseError(f"{path}: no such file; give .jsonl or .jsonl.xz files")
+        raise TurnwiseError(f"{path}: no such file. Fix: give .jsonl or .jsonl.xz files")
     open_text = lzma.open if path.suffix == ".xz" else open
     with open_text(path, "rt", encoding="utf-8") as lines:
         try:
@@ -68,7 +68,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line
         except (UnicodeDecodeError, EOFError, lzma.LZMAError) as problem:
-            raise TurnwiseError(f"{path}: cannot be read ({problem}); give .jsonl or .jsonl.xz in UTF-8") from None
+            raise TurnwiseError(f"{path}: cannot be read ({problem}). Fix: give .jsonl or .jsonl.xz in UTF-8") from None
 
 
 def _parse(line: str, corpus: str, where: str) -> Dialogue:
@@ -120,7 +120,7 @@ def _lines(facts: Any) -> Iterator[str]:
 
 
 def merge_runs(dialogue: Dialogue) -> Dialogue:
-    """Join what one speaker says in a row, so that every turn answers somebody else."""
+    """Join consecutive turns of one speaker."""
     merged: list[DialogueTurn] = []
     for turn in dialogue.turns:
         if merged and merged[-1].speaker == turn.speaker:
@@ -289,7 +289,7 @@ def clean_files(
     for file in files:
         target = out / file.name
         if target.exists():
-            raise TurnwiseError(f"{target}: exists already; give another folder or remove it")
+            raise TurnwiseError(f"{target}: exists already. Fix: give another folder or remove it")
         seen, removed = 0, []
         write = lzma.open if file.suffix == ".xz" else open
         with atomic(target) as partial, write(partial, "wt", encoding="utf-8") as kept:
@@ -309,7 +309,7 @@ def _item(line: str, where: str) -> dict[str, Any]:
     try:
         item = json.loads(line)
     except (ValueError, RecursionError) as problem:
-        raise TurnwiseError(f"{where}: not JSON ({problem}); write one dialogue a line") from None
+        raise TurnwiseError(f"{where}: not JSON ({problem}). Fix: write one dialogue a line") from None
     if not isinstance(item, dict) or not any(field in item for field in SPOKEN):
         raise TurnwiseError(f'{where}: not a dialogue; expected {{"turns": [{{"text": ...}}]}}')
     return item

@@ -223,7 +223,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         if len({len(array) for array in self.arrays.values()}) != 1:
-            raise ValueError("the columns are not equally long")
+            raise ValueError("columns: expected arrays that are equally long")
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
@@ -246,7 +246,7 @@ class Recipe:
     minutes: float | None = None
     seed: int = 0
     device: str = "cpu"
-    # The rate falls to nothing over all epochs; an encoder inside the network may learn more slowly than the rest.
+    # With `decay` the rate falls to 0 over all epochs; `encoder_rate` is the rate of an encoder inside the network.
     decay: bool = False
     encoder_rate: float | None = None
 

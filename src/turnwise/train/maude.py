@@ -1,4 +1,4 @@
-"""MAUDE (Sinha et al. 2020) is trained: its loss, and what is found on dialogues that were held out."""
+"""Training of MAUDE (Sinha et al. 2020): network, loss, and results on held-out dialogues."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ class MaudeOptions:
     def __post_init__(self) -> None:
         unknown = [kind for kind in (*self.negatives, *self.weights) if kind not in KINDS]
         if unknown:
-            raise TurnwiseError(f"unknown negative '{unknown[0]}'; choose from {', '.join(KINDS)}")
+            raise TurnwiseError(f"negatives: expected {', '.join(KINDS)}, got {unknown[0]!r}")
         if not self.negatives:
-            raise TurnwiseError("MAUDE learns by contrast: give at least one kind of negative")
+            raise TurnwiseError("negatives: expected at least one kind, got none")
         if not self.frozen and (self.standardise or self.down == "pca"):
-            raise TurnwiseError("vectors that change cannot be standardised or projected by PCA; set frozen=true")
+            raise TurnwiseError("frozen=false: expected neither standardise nor PCA. Fix: set frozen=true")
         if min((1.0, *self.weights.values())) < 0 or not any(self.weights.get(k, 1.0) for k in self.negatives):
-            raise TurnwiseError("weights of negatives are 0 or more, and one of them is above 0")
+            raise TurnwiseError("weights: expected numbers of 0 or more, at least one above 0")
         if any(not 0 <= rate < 1 for rate in self.recent):
-            raise TurnwiseError("recent: turns fade at rates from 0 to below 1")
+            raise TurnwiseError(f"recent: turns fade at rates from 0 to below 1, got {self.recent}")
         if self.contrast and not self.others:
-            raise TurnwiseError("contrast needs in_batch, and random utterances among the negatives")
+            raise TurnwiseError("contrast: expected in_batch above 0, and rand_utt among the negatives")
 
     @property
     def others(self) -> int:
@@ -122,12 +122,12 @@ class MaudeNetwork(nn.Module):
         nn.init.xavier_normal_(self.down.weight)
         nn.init.xavier_uniform_(self.mix.weight)
         if likenesses:
-            # Likeness alone tells much, and of any corpus: it starts with a say of its own.
+            # Likeness alone is informative on any corpus, so it has a direct weight from the start.
             self.direct = nn.Linear(likenesses, 1, bias=False)
             nn.init.constant_(self.direct.weight, 1 / (2 * likenesses))
 
     def settle(self, vectors: Floats) -> None:
-        """Look at the vectors that will be learnt from: their centre and scale, and for PCA their main directions."""
+        """Set the centre and scale of the training vectors, and for PCA their main directions."""
         if self.options.standardise:
             self.centre.copy_(torch.from_numpy(vectors.mean(axis=0)))
             self.scale.copy_(torch.from_numpy(vectors.std(axis=0).clip(min=1e-3)))
@@ -140,15 +140,15 @@ class MaudeNetwork(nn.Module):
             self.down.weight.requires_grad_(False)
 
     def resume(self, weights: Mapping[str, Floats]) -> None:
-        """Go on from a head that was saved; it has to be of these sizes, and to read likeness."""
+        """Load the weights of a saved head, which must have these sizes and `recent`."""
         if "centre" not in weights:
-            raise TurnwiseError("a head that reads no likeness does not say how its vectors were scaled; train it anew")
+            raise TurnwiseError("start: expected a head with likeness (`recent`). Fix: train it again")
         saved = {name: torch.from_numpy(np.array(value)) for name, value in weights.items() if name != "down.bias"}
         saved["down.weight"] *= saved["scale"]
         try:
             self.load_state_dict(saved, strict=self.encoder is None)
         except RuntimeError as problem:
-            raise TurnwiseError(f"the head to go on from is of another form ({problem})") from None
+            raise TurnwiseError(f"start: expected a head of the same form, got another form ({problem})") from None
 
     def project(self, vectors: Tensor) -> Tensor:
         """Return the projected vectors, followed by their directions if `recent` is set."""
@@ -208,7 +208,7 @@ class MaudeNetwork(nn.Module):
         """
         vectors = batch.vectors if self.encoder is None else self.encoder(batch.texts)
         if vectors is None:
-            raise ValueError("the batch holds no vectors, and there is no encoder to make them")
+            raise ValueError("batch: expected vectors, or an encoder to compute them")
         said = self.project(vectors)
         responses = said[batch.responses]
         context = self.contexts(said[batch.turns], batch.row, batch.length)
@@ -250,7 +250,7 @@ def _cut(vectors: Tensor, *counts: int) -> Tensor:
 def save_head(
     model: MaudeNetwork, reading: TrunkReading, card: Mapping[str, Any], folder: Path, own: Path | None = None
 ) -> None:
-    """Write a trained head as a checkpoint; `own` is the folder of an encoder that learnt with it before."""
+    """Write a trained head as a checkpoint; `own` is the folder of an encoder that was trained with it."""
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ def save_head(
 
 
 def folded(model: MaudeNetwork) -> dict[str, Floats]:
-    """Return the weights by name, with what is done to vectors first made part of the down-projection."""
+    """Return the weights by name, with the standardisation folded into the down-projection."""
     kept = {name: value for name, value in model.state_dict().items() if not name.startswith("encoder.")}
     tensors = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in kept.items()}
     centre, scale = tensors.pop("centre"), tensors.pop("scale")
@@ -351,13 +351,13 @@ def train_maude(
     """
     if options.frozen:
         if vectors is None:
-            raise TurnwiseError("a frozen encoder learns nothing: give the vectors of all texts")
+            raise TurnwiseError("frozen=true: expected the vectors of all texts, got none")
         width = vectors.shape[1]
         model = seeded(recipe.seed, lambda: MaudeNetwork(width, options, parts=parts))
         model.settle(vectors)
     else:
         if encoder is None:
-            raise TurnwiseError("frozen=false: give an encoder to train")
+            raise TurnwiseError("frozen=false: expected an encoder to train, got none")
         vectors, inside = None, encoder
         model = seeded(recipe.seed, lambda: MaudeNetwork(inside.width, options, inside, inside.parts))
         encoder.halves = True
@@ -373,7 +373,7 @@ def train_maude(
         model,
         batch_loss,
         DrawnDialogues(training, table, index, negatives=options.negatives, reworded=options.reworded, **drawn),
-        # Validation asks what the tables ask: as it was said.
+        # Validation uses the original wording, as the tables do.
         DrawnDialogues(validation, table, index, negatives=options.negatives, reworded=0.0, **drawn),
         recipe,
     )

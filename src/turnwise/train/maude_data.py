@@ -34,13 +34,13 @@ CORRUPTIONS: Mapping[Kind, Callable[[str, Random], str]] = {
     "word_repeat": word_repeat,
 }
 SILENCE = "__silence__"
-# Of a long conversation only the last turns are learnt from; all of them are read when a response is judged.
+# Training uses only so many turns of a long conversation; scoring uses all of them.
 MOST_TURNS = 24
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A dialogue, with what else might have been said at some turns: corruptions, paraphrases, a model's responses."""
+    """A dialogue with variants of some turns: corruptions, paraphrases, responses of a model."""
 
     turns: tuple[str, ...]
     corrupted: Mapping[Kind, Mapping[int, str]] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class DrawnDialogues:
         self._lengths = np.array([len(one.turns) for one in dialogues])
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._turns = np.array([number[text] for one in dialogues for text in one.turns])
-        # What may stand in place of each turn.
+        # Variants of each turn.
         self._variants = {
             kind: _by_turn([one.corrupted.get(kind, {}) for one in dialogues], self._lengths, number)
             for kind in CORRUPTIONS

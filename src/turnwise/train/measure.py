@@ -42,7 +42,7 @@ DEAREST = 0.01
 
 @dataclass(frozen=True)
 class ScoreForm:
-    """One way to turn a model's answers about an example into a score."""
+    """A role, the requests for an example, and the function from their answers to a score."""
 
     role: str
     name: str
@@ -85,7 +85,7 @@ def _last_pair(example: Example) -> list[Request]:
 
 
 def _consistent(answers: Sequence[Any]) -> float:
-    """Return 1 where the speaker has said nothing yet."""
+    """Return 1 without an earlier turn of the speaker."""
     return 1 - float(answers[0]["contradiction"]) if answers else 1.0
 
 

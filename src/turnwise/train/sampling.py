@@ -1,4 +1,4 @@
-"""Which turn of which dialogue comes next: small corpora are heard more often than their size alone would allow."""
+"""Sampling of turns and of wrong responses; small corpora are drawn more often than their size alone would give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Place = tuple[Dialogue, int]
 
 
 class TooLittleError(TurnwiseError):
-    """Dialogues that hold nothing of what an objective learns from."""
+    """Too few dialogues for an objective."""
 
 
 class Places:
@@ -40,7 +40,7 @@ class Places:
                 if usable is None or usable(dialogue, turn):
                     places[dialogue.corpus].append((dialogue, turn))
         if not places:
-            raise TooLittleError("no turn of these dialogues can be used for this objective")
+            raise TooLittleError("dialogues: expected a turn that this objective can use, got none")
         self.corpora = sorted(places)
         self.places = [places[corpus] for corpus in self.corpora]
         self.weights = [_weight(corpus, weights or {}) * len(places[corpus]) ** power for corpus in self.corpora]
@@ -99,7 +99,7 @@ class Negatives:
 
     def __init__(self, pool: Sequence[Dialogue], tfidf: TfIdf | None = None, candidates: int = 40) -> None:
         if len(pool) < 2:
-            raise TooLittleError("wrong responses come from other dialogues, so there must be two")
+            raise TooLittleError("dialogues: expected at least two, as wrong responses come from others")
         self._pool = pool
         self._tfidf = tfidf
         self._candidates = candidates
@@ -135,7 +135,7 @@ class Negatives:
         """Return a random turn of another dialogue, any corpus: first the dialogue, then the turn, as MAUDE draws."""
         found = self._elsewhere(dialogue, truth, range(len(self._pool)), rng)
         if found is None:
-            raise ValueError("every other dialogue says the same")
+            raise ValueError("all other dialogues have the same text")
         return found
 
     def same_dialogue(self, dialogue: Dialogue, turn: int, rng: Random) -> str | None:

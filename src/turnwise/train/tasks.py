@@ -1,4 +1,4 @@
-"""What each objective shows a model: pairs of texts with a label, drawn from a seeded generator."""
+"""Labelled pairs of texts for each objective, drawn from a seeded generator, and their evaluation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What was said, what a model replied, and what the one whose place it took had said last, if anything."""
+    """A context, a reply that a model wrote, and the last turn of the replaced speaker, if any."""
 
     context: tuple[str, ...]
     response: str
@@ -65,7 +65,7 @@ class ModelReply:
 
 @lru_cache(maxsize=2)
 def read_replies(path: Path | None) -> tuple[ModelReply, ...]:
-    """Return the replies in a file; none where there is no file."""
+    """Return the replies in a file; none without a file."""
     if path is None:
         return ()
     rows = (json.loads(line) for _, line in lines_of(path))
@@ -116,7 +116,7 @@ class NextUtteranceTask(Task):
         fact = None
         facts = dialogue.facts_for(dialogue.turns[turn].speaker)
         if facts and rng.random() < self._config.fact_share:
-            # The fact of the true response, also for a wrong one: it must not give the answer away.
+            # The fact of the true response, also for a wrong one: otherwise it would reveal the label.
             fact = self._choose_fact(dialogue.turns[turn].text, facts, -1.0)
         kept = rng.randint(1, 6) if rng.random() < 0.3 else 6
         turns = [t.text for t in dialogue.turns[max(0, turn - kept) : turn]]

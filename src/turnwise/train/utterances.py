@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Encode = Callable[[Sequence[str]], Floats]
 LONGEST = 64
-# So many texts of like length are encoded together.
+# Texts of similar length that are encoded together.
 ENCODED = 1024
-# So many are cut into tokens at a time: what a tokeniser returns takes more room than what is kept of it.
+# Texts per tokeniser call: its results take more memory than the ids that are kept.
 TOKENISED = 65536
 
 

@@ -45,7 +45,7 @@ def train(config: Config) -> dict[str, Any]:
     dialogues, report = decontaminate(dialogues, evaluation_fingerprints(config.evaluation))
     logger.info(report.summary())
     if not dialogues:
-        raise TurnwiseError("no dialogue is left after decontamination; give other training files")
+        raise TurnwiseError("data: expected dialogues after decontamination, got none. Fix: give other training files")
     kept, held = split(dialogues, config.held_out, config.seed)
     if len(held) < 2:
         raise TurnwiseError(f"{len(held)} of {len(dialogues)} dialogues are held out, too few to validate on; {MORE}")
@@ -93,7 +93,7 @@ def _classifiers(config: Config, kept: Sequence[Dialogue], held: Sequence[Dialog
     held_rows = [row for row in rows if _held_out(row, config)]
     used_rows = [row for row in rows if not _held_out(row, config)]
     learnt = _tasks(config, kept, used_rows, "give files that have them")
-    # Made before anything is trained, so that nothing is trained in vain.
+    # Built before training, so that a lack of held-out data fails early.
     asked = _tasks(dataclasses.replace(config, replies=None), held, held_rows, MORE)
     model = classifiers.classifier(
         config.base,

@@ -31,7 +31,7 @@ from turnwise.models.export.weights import (
     write_unigrams,
     write_vectors,
 )
-from turnwise.models.pack import FORMAT, MANIFEST, Pack, check_name
+from turnwise.models.pack import CALIBRATION, FORMAT, MANIFEST, Pack, check_name
 from turnwise.models.requests import Embed, Window
 from turnwise.models.text import Tokens
 
@@ -66,7 +66,7 @@ class PackBuilder:
     def __init__(self, out: Path, *, fineness: Mapping[str, float] | None = FINENESS) -> None:
         self.out, self._fineness = out, fineness
         if (out / MANIFEST).exists():
-            raise TurnwiseError(f"{out}: there is a pack already; give another folder or remove it")
+            raise TurnwiseError(f"{out}: a pack exists already. Fix: give another folder or remove it")
         out.mkdir(parents=True, exist_ok=True)
         self.roles: dict[str, dict[str, Any]] = {}
         self._words: WordTable | None = None
@@ -133,7 +133,7 @@ class PackBuilder:
                 "window": asdict(window),
             }
         if "nup" in roles:
-            # What it has learnt of responses in their contexts serves comparisons of whole systems too.
+            # Its states of responses in context also serve comparisons of whole systems.
             graph.add_layers()
             trunk = {"kind": "encoder", "pooling": layout["pooling"], "window": asdict(window)}
             self.roles["nup-trunk"] = dict(entry) | trunk
@@ -143,7 +143,7 @@ class PackBuilder:
         reading = encoder_of(folder)
         if reading != OWN and reading not in self.roles:
             raise TurnwiseError(f"{folder}: its head reads '{reading}', which the pack does not have; add it first")
-        # What a trunk learnt is as small as the steps of the others' rounding: it is rounded as finely as its head.
+        # Fine-tuning changes a trunk by about one rounding step, so it is rounded as finely as its head.
         fineness = None if self._fineness is None else self._fineness.get(role, RECURRENT_FINENESS)
         kept = ("file", "tokenizer", "max_length", "words", "words_shape")
         entry = self._trunk(folder, role, fineness) if reading == OWN else self.roles[reading]
@@ -196,7 +196,7 @@ class PackBuilder:
         raise TurnwiseError(f"{folder}: too many different tokenizers in one pack")
 
     def add_tables(self, texts: Iterable[str], card: Mapping[str, Any]) -> None:
-        """Add unigrams and, where there is an encoder, static vectors, from the texts of dialogues."""
+        """Add unigrams and, if the pack has an encoder, static vectors, from the texts of dialogues."""
         reader = self.roles.get("masked-lm") or self.roles.get("encoder")
         if reader is None:
             raise TurnwiseError("word tables need a masked language model or an encoder in the pack; add one first")
@@ -295,7 +295,7 @@ def build_pack(
     turnwise.errors.TurnwiseError: .: exists already; give another folder or remove it
     """
     if out.exists():
-        raise TurnwiseError(f"{out}: exists already; give another folder or remove it")
+        raise TurnwiseError(f"{out}: exists already. Fix: give another folder or remove it")
     wanted: dict[Path, list[str] | None] = {}
     if isinstance(checkpoints, Mapping):
         for role, folder in checkpoints.items():
@@ -337,7 +337,7 @@ FILES = ("file", "tokenizer", "words", "weights")
 
 
 def keep_roles(pack: Path, out: Path, filled: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Copy what the roles of a pack need that are not filled yet; returns their entries for the manifest."""
+    """Copy the calibration of a pack and the files of its roles that are not filled; return the roles' entries."""
     opened = Pack(pack)
     roles: dict[str, dict[str, Any]] = json.loads((pack / MANIFEST).read_text(encoding="utf-8"))["roles"]
     kept = {name: dict(entry) for name, entry in roles.items() if name not in filled}
@@ -346,6 +346,8 @@ def keep_roles(pack: Path, out: Path, filled: Mapping[str, Any]) -> dict[str, di
             if entry.get(key):
                 content = opened.read(entry[key])
                 entry[key] = _written(content, entry[key], out, renamed=key == "tokenizer")
+    if CALIBRATION in opened.manifest.files:
+        (out / CALIBRATION).write_bytes(opened.read(CALIBRATION))
     return kept
 
 

@@ -95,7 +95,7 @@ class Graph:
             return self.constant(weight.T)
         if self.blocks:
             return self._from_grid(weight)
-        # DequantizeLinear says the same, but the runtime would fuse it into a product that rounds activations.
+        # DequantizeLinear is equivalent, but the runtime would fuse it into a product that rounds activations.
         numbers, scales = quantise(weight, self.fineness)
         return self.op("Mul", self.cast(self.constant(numbers.T), "float32"), self.constant(scales))
 

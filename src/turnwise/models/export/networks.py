@@ -130,7 +130,7 @@ class Bert:
             self.graph.output(f"layer_{index}", layer, ["rows", "tokens", int(self.config["hidden_size"])])
 
     def add_masked_lm(self) -> None:
-        """Judge tokens at places only: neither the last layer nor the vocabulary-sized product sees the others."""
+        """Judge tokens at places only: neither the last layer nor the vocabulary-sized product runs at the others."""
         g = self.graph
         rows, places, wanted = (g.input(name, "int64", ["asked"]) for name in ("asked_rows", "asked_places", "wanted"))
         where = g.op("Concat", g.op("Unsqueeze", rows, g.ints(1)), g.op("Unsqueeze", places, g.ints(1)), axis=1)
@@ -215,7 +215,7 @@ class Llama:
         flat = g.op("Reshape", x, g.ints(-1, self._hidden))
         states = self._norm(g.op("Gather", flat, places), "model.norm")
         g.output("log_probs", g.likelihood(states, vocabulary, None, wanted), ["asked"])
-        # For writing; an output that nobody asks for costs nothing.
+        # For generation; an output that is not requested costs nothing.
         g.output("logits", g.op("MatMul", states, vocabulary), ["asked", "words"])
 
     def _embed(self, ids: str) -> tuple[str, str]:

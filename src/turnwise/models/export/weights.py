@@ -35,7 +35,7 @@ def pack_weights(weights: Mapping[str, npt.NDArray[Any]], fineness: float | None
     stored: dict[str, npt.NDArray[Any]] = {}
     for name, values in weights.items():
         exact = np.ascontiguousarray(values, dtype=np.float32)
-        # A single row has nothing to share its scale with: it is small, and it decides the score.
+        # A single row has nothing to share its scale with: it is small, and the score depends on it.
         if fineness is None or exact.ndim < 2 or len(exact) == 1:
             stored[name] = exact
         else:
@@ -101,12 +101,12 @@ def read_json(path: Path) -> Any:
 
 WEIGHTS, CARD = "maude.safetensors", "card.json"
 RECURRENT_FINENESS = 24
-# What a head reads that learnt together with its encoder.
+# The role that a head reads if it was trained together with its encoder.
 OWN = "own"
 
 
 def pack_head(folder: Path, role: str, out: Path, fineness: float | None) -> dict[str, Any]:
-    """Write a checkpoint's head into a pack's folder; what the manifest says of it beside its encoder's entry."""
+    """Write a checkpoint's head into a pack's folder, and return its part of the role's entry."""
     from safetensors.numpy import load, save
 
     content = (folder / WEIGHTS).read_bytes()

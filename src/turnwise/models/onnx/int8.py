@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # A product with fewer outputs takes no longer than rounding what goes into it, and is a head that decides everything.
 FEWEST_OUTPUTS = 16
-# GELU gives nothing below this, so that most steps can lie above zero, and this many below.
+# The minimum of GELU, and the number of steps below zero; all other steps lie above.
 LEAST_GELU, GELU_ZERO = -0.17, 32
 # Queries, keys and values, in the order of attention's weights.
 KEYS = 1
@@ -139,7 +139,7 @@ class _Rewriter:
             columns = slice(part * width, (part + 1) * width)
             parts.append(g.name("part"))
             self._product(node.input[0], np.ascontiguousarray(numbers[:, columns]), scales[columns], parts[-1])
-            # What is added to every key adds as much to all that a token is compared with, so softmax does not see it.
+            # What is added to every key adds as much to all that a token is compared with, so softmax cancels it.
             if part != KEYS:
                 parts[-1] = g.op("Add", parts[-1], g.constant(bias[columns]))
         heads = next(one.i for one in node.attribute if one.name == "num_heads")

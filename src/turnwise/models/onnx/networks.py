@@ -25,7 +25,7 @@ MOST_PLACES = 128
 
 
 def check_graph(session: InferenceSession, kind: str, needed: set[str]) -> None:
-    """Refuse a graph that does not take or give what a kind of model needs; raises ValueError."""
+    """Raise ValueError if a graph lacks an input or output that a kind of model needs."""
     there = {of.name for of in (*session.get_inputs(), *session.get_outputs())}
     if absent := sorted(needed - there):
         raise ValueError(f"a {kind} has '{absent[0]}', and this file has not")
@@ -149,7 +149,7 @@ class OnnxCausalLM(CausalLM):
         allowed = np.concatenate([seen, earlier], axis=2)
         return {
             "ids": batch.ids,
-            # Padding is at place 0: beside a long prefix it would lie beyond the last place the model knows.
+            # Padding is at place 0: beside a long prefix it would lie beyond the last position of the model.
             "positions": (past_mask.sum(axis=1, keepdims=True) + np.arange(length)) * batch.mask,
             "blocked": np.where(allowed == 1, np.float32(0), BLOCKED),
             "past": past,
