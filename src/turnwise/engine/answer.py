@@ -118,7 +118,7 @@ def _run_model(
                 missing[number] = len(its_rows)
             finish([number for number, its_rows in portion.items() if not its_rows])
             rows, owned = list(owners), list(owners.values())
-            for batch in batches(rows, model.budget):
+            for batch in batches(rows, model.budget, even=model.even):
                 yield [owned[i] for i in batch], [rows[i] for i in batch]
 
     missing: dict[int, int] = {}
@@ -134,8 +134,8 @@ def _run_model(
         check()
 
 
-def batches(rows: Sequence[TokenRow], budget: int) -> Iterator[list[int]]:
-    """Indices of rows that run together. A row over the budget runs alone.
+def batches(rows: Sequence[TokenRow], budget: int, *, even: bool = False) -> Iterator[list[int]]:
+    """Indices of rows that run together. A row over the budget runs alone; `even` rows have prefixes of one length.
 
     Longest first, so that too large a batch fails at once and not after an hour, and neighbours need little
     padding. A prefix that several rows share counts once, as it is read once.
@@ -155,7 +155,8 @@ def batches(rows: Sequence[TokenRow], budget: int) -> Iterator[list[int]]:
         new = prefixes + (last is None or (row.prefix is not last.prefix and row.prefix != last.prefix))
         wide, long = max(widest, len(row.ids)), max(longest, len(row.prefix))
         fits = (len(current) + 1) * wide + new * long <= budget
-        if last is not None and current and (not fits or row.group != last.group):
+        apart = last is not None and (row.group != last.group or (even and len(row.prefix) != len(last.prefix)))
+        if current and (apart or not fits):
             yield current
             current, new, wide, long = [], 1, len(row.ids), len(row.prefix)
         current.append(i)

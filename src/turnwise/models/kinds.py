@@ -50,12 +50,14 @@ class Model(ABC):
     """Base of models: answers one kind of request.
 
     `fingerprint` names everything that its answers depend on, `budget` is the number of tokens in a batch, and
-    `ahead` the number of batches to begin before the first is waited for.
+    `ahead` the number of batches to begin before the first is waited for. If `even`, the rows of a batch have prefixes
+    of one length: padding between a prefix and its row would change the order of additions.
     """
 
     fingerprint: str
     budget: int = CPU_BUDGET
     ahead: int = 0
+    even: bool = False
 
     def asks(self, request: Any) -> Sequence[Request]:
         """Return the requests whose answers it needs first, for requests for which no network runs."""

@@ -235,7 +235,7 @@ class TextModel(Model):
     """A network that reads tokens; it may work on several batches at a time, or on a GPU meanwhile.
 
     `ahead` is the number of batches that should be begun before the first of them is waited for; `pool` holds the
-    threads that they run in, where the network has none of its own.
+    threads that they run in, where the network has none of its own. For `even` see `Model`.
     """
 
     network: Any
@@ -244,6 +244,7 @@ class TextModel(Model):
     budget: int = CPU_BUDGET
     ahead: int = 0
     pool: Executor | None = None
+    even: bool = False
 
     def read_ahead(self, requests: Iterable[Any]) -> None:
         """Read the texts of requests whose rows are about to be asked for."""
@@ -444,7 +445,7 @@ def _from_pack(of: type[TextModel], network: str, needed: set[str]) -> Callable[
         head = (entry.head, entry.labels) if of is ClassifierModel else ()
         wrapped = getattr(networks, network)(session, *head)
         # Twice as many as there are threads: none waits while results are used.
-        return of(wrapped, tokens, pack.fingerprint(role), ahead=2 * thread_count(), pool=pack.pool)
+        return of(wrapped, tokens, pack.fingerprint(role), ahead=2 * thread_count(), pool=pack.pool, even=True)
 
     return opened
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 BLOCKED = np.float32(-1e9)
 # Each place takes a number for every word of the vocabulary, several times over; beyond these, halves run in turn.
 MOST_PLACES = 128
+# Numbers that the runtime computes at a time, between two boundaries of memory. A sum over the vocabulary starts at a
+# boundary, so its order of additions depends on where in memory it begins; and what is left over at the end of an
+# array is computed by other code, whose last bit may differ.
+AT_ONCE = 8
 
 
 def check_graph(session: InferenceSession, kind: str, needed: set[str]) -> None:
@@ -78,9 +82,11 @@ class OnnxMaskedLM(MaskedLM):
             first = self.log_probs(_part(batch, slice(half)), rows[early], places[early], wanted[early])
             second = self.log_probs(_part(batch, slice(half, None)), rows[late] - half, places[late], wanted[late])
             return np.concatenate([first, second])
+        slots = _slots(places)
         asked = {"asked_rows": rows, "asked_places": places, "wanted": wanted}
-        found: Floats = self.session.run(["log_probs"], {**_inputs(batch), **asked})[0]
-        return found
+        spread = {name: _spread(values, slots) for name, values in asked.items()}
+        found: Floats = self.session.run(["log_probs"], {**_inputs(batch), **spread})[0]
+        return found[slots]
 
 
 @dataclass
@@ -111,16 +117,30 @@ class OnnxCausalLM(CausalLM):
     def log_probs(self, prefixes: Batch, source: Ints, batch: Batch, wanted: Ints) -> Floats:
         """See `CausalLM`."""
         layers, two, _, heads, _, width = self.session.get_inputs()[3].shape
+        # A product of a single row is computed by other code, whose last bit may differ.
+        if prefixes.ids.size == 1:
+            prefixes = Batch(*(np.repeat(of, 2, axis=0) for of in (prefixes.ids, prefixes.mask, prefixes.types)))
+        if batch.ids.shape[1] == 1:
+            batch = Batch(*(np.pad(of, ((0, 0), (0, 1))) for of in (batch.ids, batch.mask, batch.types)))
+            wanted = np.pad(wanted, ((0, 0), (0, 1)))
         past = np.zeros((layers, two, len(prefixes.ids), heads, 0, width), dtype=np.float32)
         if prefixes.ids.shape[1]:
             nothing = np.zeros(0, dtype=np.int64)
             inputs = self._inputs(prefixes, np.zeros((len(prefixes.ids), 0), dtype=np.int64), past, nothing, nothing)
             past = self.session.run(["present"], inputs)[0]
         places = np.flatnonzero(batch.mask)
-        inputs = self._inputs(batch, prefixes.mask[source], past[:, :, source], places, wanted.reshape(-1)[places])
+        # Rows of an even vocabulary all begin at a boundary.
+        slots = np.arange(len(places)) if self._words % AT_ONCE == 0 else _slots(places % batch.ids.shape[1])
+        at, sought = _spread(places, slots), _spread(wanted.reshape(-1)[places], slots)
+        inputs = self._inputs(batch, prefixes.mask[source], past[:, :, source], at, sought)
         found = np.zeros(batch.ids.shape, dtype=np.float32)
-        found.reshape(-1)[places] = self.session.run(["log_probs"], inputs)[0]
+        found.reshape(-1)[places] = self.session.run(["log_probs"], inputs)[0][slots]
         return found
+
+    @cached_property
+    def _words(self) -> int:
+        """The size of the vocabulary; 1 if the graph does not tell."""
+        return next((of.shape[-1] for of in self.session.get_outputs() if of.name == "logits"), 1)
 
     def advance(self, ids: Ints, past: Floats | None) -> tuple[Floats, Floats]:
         """See `CausalLM`."""
@@ -167,6 +187,30 @@ def _shared_out(batch: Batch) -> Iterator[Batch]:
         width = int(lengths[start : start + count].max())
         yield Batch(*(of[start : start + count, :width] for of in (batch.ids, batch.mask, batch.types)))
         start += count
+
+
+def _slots(places: Ints) -> Ints:
+    """Return where to put the numbers of each place, so that they lie as far from a boundary in any batch.
+
+    >>> _slots(np.array([1, 2, 3, 9])).tolist()
+    [1, 2, 3, 9]
+    >>> _slots(np.array([17, 2, 33])).tolist()
+    [1, 2, 9]
+    """
+    offsets = places % AT_ONCE
+    order = np.argsort(offsets, kind="stable")
+    ordered = offsets[order]
+    before = np.arange(len(places)) - np.searchsorted(ordered, ordered)
+    slots: Ints = np.empty_like(places)
+    slots[order] = ordered + AT_ONCE * before
+    return slots
+
+
+def _spread(values: Ints, slots: Ints) -> Ints:
+    """Return values in their slots, zeros elsewhere, and nothing left over at the end."""
+    spread: Ints = np.zeros(-(-(int(slots.max(initial=-1)) + 1) // AT_ONCE) * AT_ONCE, dtype=np.int64)
+    spread[slots] = values
+    return spread
 
 
 def _widened(states: Floats, batch: Batch) -> Floats:
