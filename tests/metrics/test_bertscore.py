@@ -256,7 +256,7 @@ def test_a_layer_that_is_not_there(toy: Toy) -> None:
 def test_published_forms_name_their_model(toy: Toy) -> None:
     paper, released = load_metric("bertscore:paper"), load_metric("bertscore:released")
     assert released.options() == {
-        **{"of": "f1", "encoder": "encoder-roberta-large", "layer": 17, "idf": "none", "baseline": ""}
+        **{"of": "f1", "encoder": "encoder-roberta-large", "layer": 17, "idf": "none", "baseline": ()}
     }
     assert paper.options() == released.options() | {"of": "recall"}
     with pytest.raises(TurnwiseError, match="no model for 'encoder-roberta-large'"):

@@ -25,10 +25,10 @@ def judged(toy: Toy, request) -> TokenScores:
     [
         ({"scope": "all"}, "do you like tea ? why ? i love cats"),
         ({"scope": "response"}, "i love cats"),
-        ({"separators": "why/how", "scope": "all"}, "do you like tea ? why why ? why how i love cats why"),
-        ({"separators": "why/how", "scope": "response"}, "i love cats"),
-        ({"separators": "why/how", "scope": "response+eos"}, "i love cats why"),
-        ({"separators": "why", "scope": "all"}, "do you like tea ? why why ? why i love cats why"),
+        ({"separators": ("why", "how"), "scope": "all"}, "do you like tea ? why why ? why how i love cats why"),
+        ({"separators": ("why", "how"), "scope": "response"}, "i love cats"),
+        ({"separators": ("why", "how"), "scope": "response+eos"}, "i love cats why"),
+        ({"separators": ("why",), "scope": "all"}, "do you like tea ? why why ? why i love cats why"),
     ],
 )
 def test_the_scope_says_which_tokens_are_judged(toy: Toy, options, tokens: str) -> None:
@@ -36,7 +36,7 @@ def test_the_scope_says_which_tokens_are_judged(toy: Toy, options, tokens: str) 
 
 
 def test_separators_are_plain_text(toy: Toy) -> None:
-    request = dialogue_request(TURNS[-1:], RESPONSE, scope="all", separators="_eos/_go")
+    request = dialogue_request(TURNS[-1:], RESPONSE, scope="all", separators=("_eos", "_go"))
     assert request.text == "why ? _eos _go i love cats _eos"
     assert "_" in judged(toy, request).tokens
 

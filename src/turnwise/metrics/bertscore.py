@@ -19,8 +19,8 @@ from turnwise.dialogue import Example
 from turnwise.metrics.base import MODES, Mode, Need, RunMetric, Score
 from turnwise.metrics.embeddings import cosines
 from turnwise.metrics.overlap import NO_REFERENCE_WORDS
-from turnwise.metrics.registry import register
-from turnwise.metrics.scaling import BATCH, numbers
+from turnwise.metrics.registry import register, show_option
+from turnwise.metrics.scaling import BATCH, check_count
 from turnwise.models.requests import Embed, Pieces, Request
 
 Floats = npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ class BertScore(RunMetric):
     encoder: str = "encoder"
     layer: int = -1
     idf: Literal["none", "batch"] = "none"
-    baseline: str = ""
+    baseline: tuple[float, ...] | str = ()
 
     summary: ClassVar[str] = "tokens matched with those of the reference by their vectors in context"
     cite: ClassVar[str] = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT"
@@ -130,17 +130,18 @@ class BertScore(RunMetric):
         return self._read[0]
 
     @cached_property
-    def _read(self) -> tuple[Triple, str]:
+    def _read(self) -> tuple[Triple, tuple[float, ...] | str]:
         """What unrelated texts get, and how a signature names it; the same for as long as the metric lives."""
         if not self.baseline:
-            return Triple(0.0, 0.0, 0.0), ""
-        if not self.baseline.endswith((".csv", ".tsv")):
-            floor, name = Triple(*numbers(self.baseline, "baseline", 3)), self.baseline
-        else:
+            return Triple(0.0, 0.0, 0.0), self.baseline
+        if isinstance(self.baseline, str):
             floor, digest = _read_baseline(self.baseline, self.layer)
-            name = f"{Path(self.baseline).name}#{digest}"
+            name: tuple[float, ...] | str = f"{Path(self.baseline).name}#{digest}"
+        else:
+            check_count(self.baseline, "baseline", 3)
+            floor, name = Triple(*self.baseline), self.baseline
         if max(floor) >= 1:
-            raise ValueError(f"option baseline={self.baseline}: unrelated texts get less than 1")
+            raise ValueError(f"option baseline={show_option(self.baseline)}: unrelated texts get less than 1")
         return floor, name
 
     def options(self) -> dict[str, object]:

@@ -102,14 +102,20 @@ def as_published(text: str) -> str:
     return " ".join(lower_words(text))
 
 
-def split_separators(separators: str) -> tuple[str, str]:
-    """The words that end an utterance and open the response, from `_eos/_go`; the second may be left out.
+def split_separators(separators: Sequence[str]) -> tuple[str, str]:
+    """Return the words that end an utterance and open the response; the second may be left out.
 
-    >>> split_separators("_eos/_go"), split_separators("|")
+    >>> split_separators(("_eos", "_go")), split_separators(("|",))
     (('_eos', '_go'), ('|', ''))
     """
-    eos, _, go = separators.partition("/")
+    eos, go = (*separators, "")[:2]
     return eos, go
+
+
+def check_separators(separators: Sequence[str]) -> None:
+    """Refuse more words than end an utterance and open the response."""
+    if len(separators) > 2:
+        raise ValueError(f"option separators={'/'.join(separators)}: write one or two words with / between them")
 
 
 def dialogue_request(
@@ -117,7 +123,7 @@ def dialogue_request(
     response: str,
     *,
     scope: Scope = "response",
-    separators: str = "",
+    separators: Sequence[str] = (),
     max_length: int | None = None,
     truncation: Truncation | None = None,
     fast: bool = False,

@@ -8,6 +8,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from turnwise.errors import TurnwiseError
@@ -193,7 +194,10 @@ def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
 def _coerce(text: str, wanted: Any) -> Any:
     """The value of an option's text, by the type that the metric declares for it."""
     if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-        wanted = next(choice for choice in typing.get_args(wanted) if choice is not type(None))
+        *others, wanted = (choice for choice in typing.get_args(wanted) if choice is not type(None))
+        for choice in others:
+            with suppress(ValueError):
+                return _coerce(text, choice)
     if wanted is bool:
         if text.lower() not in {"true", "false"}:
             raise ValueError("write true or false")

@@ -238,19 +238,3 @@ def check_count(given: Sequence[object], option: str, count: int) -> None:
     if len(given) != count:
         shown = "/".join(map(str, given))
         raise ValueError(f"option {option}={shown}: write {count} numbers with / between them")
-
-
-def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
-    """The numbers of an option such as `alphas=0.33/0.33/0.34`.
-
-    >>> numbers("0.25/0.75", "clamp", 2)
-    (0.25, 0.75)
-    """
-    try:
-        found = tuple(float(part) for part in text.split("/"))
-    except ValueError:
-        found = ()
-    if not found or not all(map(np.isfinite, found)) or count not in (None, len(found)):
-        many = f"{count} numbers" if count else "numbers"
-        raise ValueError(f"option {option}={text}: write {many} with / between them")
-    return found

@@ -24,6 +24,7 @@ from turnwise.metrics.masked import (
     Truncation,
     as_published,
     check_length,
+    check_separators,
     check_turns,
     dialogue_request,
     fast_form,
@@ -272,7 +273,7 @@ class UsrMlm(Likelihood):
     reduction: Reduction = "mean"
     sign: int = 1
     turns: str = "1"
-    separators: str = ""
+    separators: tuple[str, ...] = ()
     max_length: int | None = None
     truncation: Truncation | None = None
     tokenised: bool = False
@@ -283,8 +284,8 @@ class UsrMlm(Likelihood):
     needs: ClassVar[frozenset[Need]] = frozenset({"context"})
     modes: ClassVar[tuple[Mode, ...]] = MODES
     mode_options: ClassVar[Mapping[Mode, Mapping[str, object]]] = {
-        "released": {"scope": "all", "separators": "_eos/_go", "tokenised": True},
-        "paper": {"reduction": "sum", "sign": -1, "separators": "_eos/_go", "tokenised": True},
+        "released": {"scope": "all", "separators": ("_eos", "_go"), "tokenised": True},
+        "paper": {"reduction": "sum", "sign": -1, "separators": ("_eos", "_go"), "tokenised": True},
     }
     roles = frozenset({"masked-lm"})
 
@@ -298,6 +299,7 @@ class UsrMlm(Likelihood):
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
+        check_separators(self.separators)
         check_length(self.max_length, SHORTEST if self.separators else SHORTEST_PAIR)
         if self.sign not in (1, -1):
             raise ValueError(f"option sign={self.sign}: write 1 or -1")
@@ -333,7 +335,7 @@ class DialogueRetrieval(TurnMetric):
 
     fact: Literal["best", "closest", "all"] = "best"
     turns: str = "6"
-    separators: str = ""
+    separators: tuple[str, ...] = ()
     max_length: int | None = None
     truncation: Truncation | None = None
     tokenised: bool = False
@@ -343,7 +345,7 @@ class DialogueRetrieval(TurnMetric):
     _as_released: ClassVar[Mapping[str, object]] = {
         "fact": "all",
         "turns": "1",
-        "separators": "_eos/_go",
+        "separators": ("_eos", "_go"),
         "max_length": 128,
         "tokenised": True,
     }
@@ -354,6 +356,7 @@ class DialogueRetrieval(TurnMetric):
 
     def __post_init__(self) -> None:
         check_turns(self.turns)
+        check_separators(self.separators)
         check_length(self.max_length, SHORTEST_PAIR)
 
     def facts(self, example: Example) -> list[str]:
