@@ -27,7 +27,7 @@ Look = Literal["points", "bars", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """A number that was computed here, or the reason why there is none. `how` names the metric as it is asked for.
+    """Hold a number that was computed here, or the reason for none. `how` is the request for the metric.
 
     `beside` is a published number to set it beside, in a table that is not itself a published one.
     """
@@ -66,18 +66,18 @@ def by_corpus(corpora: Iterable[str]) -> Callable[[Callable[[Workspace, str], Ce
 
 
 def _all_of(corpus: str) -> Key:
-    """A key that stands for every cell of a corpus."""
+    """Return a key that stands for every cell of a corpus."""
     return Key(corpus, "", "", "", "")
 
 
 def ended(value: float | None, interval: Interval | None, n: int | None = None) -> Ours:
-    """A number with its interval, where it has one."""
+    """Return a number with its interval, if it has one."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return Ours(value, low, high, n)
 
 
 def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> Cells:
-    """Pearson, and Spearman with its interval where there are clusters to resample."""
+    """Return Pearson, and Spearman with its interval if there are clusters to resample."""
     interval = None if clusters is None else correlation_interval(left, right, clusters, seed=seed)
     return {
         key._replace(statistic="pearson"): Ours(pearson(left, right).value, n=len(left)),
@@ -86,7 +86,7 @@ def correlated(key: Key, left: Any, right: Any, clusters: Any, seed: int) -> Cel
 
 
 def raters_cells(space: Workspace, corpus: str, file: str | Path, names: Mapping[str, str], *notes: str) -> Cells:
-    """Each rater against the mean of the others: the mean and the best of them, under these names."""
+    """Return each rater against the mean of the others: the mean and the best of them, under these names."""
     return {
         Key(corpus, "human", row.quality, names[form.rpartition("-")[2]], statistic): Ours(
             row.value, row.low, row.high, row.n_items, notes=notes
@@ -98,7 +98,7 @@ def raters_cells(space: Workspace, corpus: str, file: str | Path, names: Mapping
 
 
 def rater_weights(panel: str, examples: Sequence[Example], qualities: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of a figure: what each rater weighs in the last of the qualities, through a softmax."""
+    """Return the rows of a figure: the weight of each quality in the last one, by rater, through a softmax."""
     slots = max(len(one.ratings[qualities[-1]]) for one in examples)
     table = np.full((len(examples), slots, len(qualities)), np.nan)
     raters = np.full((len(examples), slots), None, dtype=object)
@@ -117,7 +117,7 @@ def rater_weights(panel: str, examples: Sequence[Example], qualities: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A number of a table: ours, the published one, or the reason why ours cannot be computed."""
+    """Hold a number of a table: ours, the published one, or the reason why ours cannot be computed."""
 
     key: Key
     ours: Ours
@@ -126,7 +126,7 @@ class Cell:
 
     @property
     def same(self) -> bool:
-        """Whether ours is the published number to every digit that was printed."""
+        """Return whether ours is the published number to every digit that was printed."""
         if self.published is None or self.ours.value is None:
             return False
         # Some tables came to us without the zeros at the end of their numbers.
@@ -136,7 +136,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A filled table. `down` and `across` say which parts of a key make its rows and its columns."""
+    """Hold a filled table. `down` and `across` say which parts of a key make its rows and its columns."""
 
     paper: str
     number: str
@@ -149,7 +149,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A filled figure: rows to draw, each with x, y and a group, or the reason why there are none."""
+    """Hold a filled figure: rows to draw, each with x, y and a group, or the reason for none."""
 
     paper: str
     number: str
@@ -206,7 +206,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that is reproduced of a paper."""
+    """Hold all tables and figures of a paper."""
 
     name: str
     title: str
@@ -219,7 +219,7 @@ Fill = Callable[..., Any]
 
 
 def declared(name: str, fills: Mapping[str, Fill], **words: object) -> Paper:
-    """The paper as papers.toml declares it. `fills` compute tables and figures by number, `words` complete texts."""
+    """Return the paper of papers.toml. `fills` compute its tables and figures by number, `words` complete texts."""
     of = _declarations()[name]
     texts = words | {key: text.format(**words) for key, text in of.get("texts", {}).items()}
     specs = [_spec(name, fills.get(one["number"], _nothing), one, texts) for one in of["made"]]
@@ -229,7 +229,7 @@ def declared(name: str, fills: Mapping[str, Fill], **words: object) -> Paper:
 
 
 def stands(paper: str, name: str) -> Stands:
-    """The ways to compute a paper's metrics, by published name and most faithful first, as papers.toml lists them."""
+    """Return the ways to compute a paper's metrics, by published name, the most faithful first (papers.toml)."""
     of = _declarations()[paper]
     return {
         metric: tuple(Stand(**{key: text.format(**of["texts"]) for key, text in way.items()}) for way in ways)
@@ -255,7 +255,7 @@ def _filled(notes: Iterable[str], texts: Mapping[str, object]) -> tuple[str, ...
 
 
 def _nothing(_: Workspace) -> Cells:
-    """The cells of a table of which nothing can be computed."""
+    """Return the cells of a table of which nothing can be computed."""
     return {}
 
 
@@ -264,13 +264,13 @@ def _beside(printed: Printed, ours: Ours) -> Cell:
 
 
 def to_record(made: Made) -> dict[str, Any]:
-    """A table or figure as JSON can hold it; numbers that JSON cannot hold become absent ones."""
+    """Return a table or figure as JSON can hold it; numbers that JSON cannot hold become absent ones."""
     record: dict[str, Any] = _finite({"kind": "table" if isinstance(made, Table) else "figure", **asdict(made)})
     return record
 
 
 def from_record(record: Mapping[str, Any]) -> Made:
-    """What `to_record` gave."""
+    """Return what `to_record` gave."""
     facts = {name: value for name, value in record.items() if name not in ("kind", "cells", "rows")}
     for name in ("down", "across", "notes"):
         if name in facts:
@@ -303,14 +303,14 @@ STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """One way to compute a metric, and what differs from the published one; `models` unless these are the papers'."""
+    """Describe one way to compute a metric, and what differs from the published one; `models` says which for ours."""
 
     request: str
     differs: str = ""
     models: str = ""
 
     def said(self, space: Workspace) -> tuple[str, ...]:
-        """What differs here, as footnotes."""
+        """Return what differs here, as footnotes."""
         return tuple(filter(None, (self.differs, "" if space.papers_models else self.models)))
 
 
@@ -318,7 +318,7 @@ Stands = Mapping[str, Sequence[Stand]]
 
 
 def chosen(space: Workspace, ways: Sequence[Stand]) -> tuple[Stand | None, str]:
-    """The first way that can be taken; else why not the last."""
+    """Return the first way that can be taken; else why not the last."""
     why = ""
     for way in ways:
         why = space.lacking(way.request)
@@ -337,7 +337,7 @@ def correlations(
     qualities: Mapping[str, str] | None = None,
     exclude: Sequence[str] = (),
 ) -> Cells:
-    """Correlations with people by every metric that can be computed, keyed as they were published.
+    """Return correlations with people for every metric that can be computed, by published key.
 
     `qualities` maps what the paper calls a quality to the name in the file; without it all are taken as they are.
     """
@@ -370,5 +370,5 @@ def _ours(space: Workspace, row: MetaRow | None, statistic: Statistic, way: Stan
 
 
 def shipped(*requests: str) -> dict[str, tuple[Stand, ...]]:
-    """Rows of our own, named as they are asked for."""
+    """Return ways for rows of our own, named by their requests."""
     return {f"{request} (ours)": (Stand(request),) for request in requests}

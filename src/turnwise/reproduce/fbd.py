@@ -38,7 +38,7 @@ VECTOR_ROLE = "vectors"
 
 
 def words_spearman(space: Workspace, file: str, quality: str) -> float | None:
-    """Over systems: how the distance of responses from references goes with the ratings."""
+    """Return the correlation, over systems, of ratings with the distance of responses from references."""
     said: dict[str, list[Example]] = {}
     for one in space.examples(file):
         if one.references and mean_rating(one.ratings.get(quality, ())) is not None:
@@ -55,7 +55,7 @@ def words_spearman(space: Workspace, file: str, quality: str) -> float | None:
 
 
 def _vectors(space: Workspace, texts: Iterable[str]) -> list[FloatArray]:
-    """The mean of the word vectors of every text that has a known word."""
+    """Return the mean of the word vectors of every text that has a known word."""
     asked = [Lookup(plain_words(text)) for text in texts]
     answers = space.ask(asked)
     known = (rows[~np.isnan(rows).any(axis=1)] for rows in (np.asarray(answers[one], dtype=float) for one in asked))
@@ -90,7 +90,7 @@ ENCODERS: Mapping[str, str] = {
 
 @by_corpus(CORPORA)
 def counts(space: Workspace, corpus: str) -> Cells:
-    """Table 2: contexts, and systems."""
+    """Return the cells of Table 2: contexts, and systems."""
     examples = space.examples(CORPORA[corpus][0])
     numbers = {
         "Samples": len({one.context_id for one in examples}),
@@ -124,7 +124,7 @@ def rebuilt(space: Workspace) -> Path:
 
 @by_corpus((*CORPORA, REBUILT))
 def table_3(space: Workspace, corpus: str) -> Cells:
-    """Table 3."""
+    """Return the cells of Table 3."""
     if corpus == REBUILT:
         return _both(space, corpus, rebuilt(space), {"coherence": "coherence"})
     file, quality = CORPORA[corpus]
@@ -132,13 +132,13 @@ def table_3(space: Workspace, corpus: str) -> Cells:
 
 
 def by_aspect(space: Workspace) -> Cells:
-    """Table 5."""
+    """Return the cells of Table 5."""
     aspects = ("relevance", "grammar", "content", "appropriateness")
     return _both(space, "Daily(Z)", space.corpus(CORPORA["Daily(Z)"][0]), {aspect: aspect for aspect in aspects})
 
 
 def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str]) -> Cells:
-    """Correlations as the paper prints them, and with their signs."""
+    """Return correlations as the paper prints them, and with their signs."""
     signed = correlations(space, corpus, file, {**METRICS, **OURS}, levels=("system",), qualities=qualities)
     cells = {}
     # Spearman comes first in the paper's tables, and so it does in what is ours alone.
@@ -151,7 +151,7 @@ def _both(space: Workspace, corpus: str, file: Path, qualities: Mapping[str, str
 
 @by_corpus(CORPORA)
 def normality_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 4: as the authors averaged, W and p together; and each by itself."""
+    """Return the cells of Table 4: as the authors averaged, W and p together; and each by itself."""
     encoders: Stands = {"BERT": METRICS["FBD-B"], "RoBERTa": METRICS["FBD-R"]}
     cells: Cells = {}
     file, _ = CORPORA[corpus]
@@ -176,7 +176,7 @@ def normality_cells(space: Workspace, corpus: str) -> Cells:
 
 
 def system_points(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 1: distances of systems against their ratings, a panel for each corpus."""
+    """Return the rows of Fig. 1: distances of systems against their ratings, a panel for each corpus."""
     space.require("fbd")
     rows = []
     for corpus, (file, quality) in CORPORA.items():
@@ -195,7 +195,7 @@ def system_points(space: Workspace) -> list[dict[str, Any]]:
 
 
 def encoder_bars(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 2: how well FBD orders systems by encoder. Signs are turned, so that up is better."""
+    """Return the rows of Fig. 2: how well FBD orders systems by encoder. Signs are turned, so that up is better."""
     there = {name: request for name, request in ENCODERS.items() if not space.lacking(request)}
     if not there:
         raise TurnwiseError("the models in use have no encoder")

@@ -43,7 +43,7 @@ UNTUNED = ("coherence:released[role=causal-lm-base]", "fluency:released[role=cau
 
 
 def rows_of(space: Workspace, metric: str, base: str) -> Stands:
-    """What stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
+    """Return what stands for the rows of Tables 3 and 4: the hub's GPT-2 is untuned, a pack's model is tuned."""
     asked = Stand(f"{metric}:released", models=TUNED)
     untuned = Stand(asked.request) if space.papers_models else Stand(base)
     tuned = Stand(f"{metric}:released[role=causal-lm-tuned]") if space.papers_models else asked
@@ -51,7 +51,7 @@ def rows_of(space: Workspace, metric: str, base: str) -> Stands:
 
 
 def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, base: str) -> Cells:
-    """Tables 3 and 4: the metric, what else we have for it, and how far raters agree."""
+    """Return the cells of Tables 3 and 4: the metric, what else we have for it, and how far raters agree."""
     stands: dict[str, Any] = dict(rows_of(space, metric, base))
     if metric == "coherence":
         ruber = Stand("bert-ruber", "its unreferenced part alone: the release has no references")
@@ -62,14 +62,14 @@ def likelihood_cells(space: Workspace, metric: str, quality: str, file: str, bas
 
 
 def rater_cells(space: Workspace, corpus: str, file: str, quality: str) -> Cells:
-    """Each rater against the mean of the others."""
+    """Return each rater against the mean of the others."""
     cells = raters_cells(space, corpus, file, {form: f"Inter-Rater ({form})" for form in ("mean", "max")})
     return {key: ours for key, ours in cells.items() if key.quality == quality}
 
 
 @by_corpus(GROUPS)
 def entropy_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 5's metric without its ratings: the mean entropy of the released groups."""
+    """Return the cells of Table 5's metric without its ratings: the mean entropy of the released groups."""
     requests = {f"diversity:released[n={n}]": f"{n}-Gram Entropy" for n in (1, 2, 3)}
     return {
         Key(corpus, "other", "diversity", requests[value.metric], "mean entropy"): Ours(
@@ -81,7 +81,7 @@ def entropy_cells(space: Workspace, corpus: str) -> Cells:
 
 @by_corpus(LOGIC)
 def logic_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 8: our classifier by the released rule; for WS also the predictions that the authors stored."""
+    """Return the cells of Table 8: our classifier by the released rule; for WS also the authors' stored predictions."""
     quality, name = "logical_consistency", "Logical self-consistency"
     differs = "a small classifier of our own in place of RoBERTa-large"
     stands = {name: (Stand("consistency:released", models=differs),), **shipped("consistency", "consistency:paper")}
@@ -107,7 +107,7 @@ def _stored_predictions(space: Workspace, quality: str) -> Cells:
 
 
 def _contradictions(space: Workspace, pairs: int) -> list[float]:
-    """How far the authors' classifier found each pair of utterances at odds."""
+    """Return how far the authors' classifier found each pair of utterances at odds."""
     file = space.published("holistic_logic_ws_mnli.pred")
     try:
         found = [float(line.split("\t")[1]) for line in file.read_text(encoding="utf-8").splitlines() if line]
@@ -120,12 +120,12 @@ def _contradictions(space: Workspace, pairs: int) -> list[float]:
 
 @by_corpus(LOGIC)
 def logic_agreement(space: Workspace, corpus: str) -> Cells:
-    """Table 9."""
+    """Return the cells of Table 9."""
     return rater_cells(space, corpus, LOGIC[corpus], "logical_consistency")
 
 
 def independence_cells(space: Workspace) -> Cells:
-    """How far our own scores depend on each other, turn by turn and, for diversity, group by group."""
+    """Return how far our own scores depend on each other, turn by turn and, for diversity, group by group."""
     names = {"coherence": "context_coherence", "fluency": "Fluency", "consistency": "Consistency"}
     space.require(*names)
     turns: list[dict[str, float | None]] = []
@@ -138,13 +138,8 @@ def independence_cells(space: Workspace) -> Cells:
     pairs = [("coherence", "fluency"), ("coherence", "consistency"), ("fluency", "consistency")]
     cells = {}
     for first, second in pairs:
-        known = [
-            (turn[first], turn[second], cluster)
-            for turn, cluster in zip(turns, clusters, strict=True)
-            if turn[first] is not None and turn[second] is not None
-        ]
         key = Key(CORPUS, "turn", names[first], names[second], "pearson")
-        cells[key] = _pair([one for one, _, _ in known], [two for _, two, _ in known], [c for _, _, c in known], space)
+        cells[key] = _pair([turn[first] for turn in turns], [turn[second] for turn in turns], clusters, space)
     for name in ("coherence", "fluency"):
         groups = [
             of
@@ -158,7 +153,7 @@ def independence_cells(space: Workspace) -> Cells:
 
 
 def _first_groups(space: Workspace, file: str) -> Path:
-    """Some groups of a file: their contexts are whole conversations, which take a language model long to read."""
+    """Return a file with some groups: their contexts are whole conversations and slow to score."""
     examples = space.examples(file)
     kept = set(list(dict.fromkeys(one.group for one in examples))[:SOME_GROUPS])
     return space.derived(f"{file}_some", (example_to_dict(one) for one in examples if one.group in kept))
@@ -174,7 +169,7 @@ def _pair(left: list[Any], right: list[Any], clusters: list[int], space: Workspa
 
 
 def scatter(space: Workspace, metric: str, file: str, quality: str) -> list[dict[str, Any]]:
-    """Figs. 1 and 2: scores against mean ratings."""
+    """Return the rows of Figs. 1 and 2: scores against mean ratings."""
     space.require(metric)
     rows = []
     for item in space.scored(file, [metric]).judged:

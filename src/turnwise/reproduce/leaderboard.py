@@ -64,7 +64,7 @@ PEOPLE = ("Inter-Rater", "Human")
 
 
 def metrics() -> list[str]:
-    """Every metric of turns, in its recommended form."""
+    """Return every metric of turns, in its recommended form."""
     known = {name: load_metric(name) for name in entries()}
     # Length points nowhere; it is there because a metric that it outdoes is no metric.
     turned = [name for name, one in known.items() if one.per_turn and one.higher_is_better is not None]
@@ -72,7 +72,7 @@ def metrics() -> list[str]:
 
 
 def found(space: Workspace, corpus: str) -> dict[tuple[str, str], MetaRow]:
-    """Correlations by metric and quality."""
+    """Return correlations by metric and quality."""
     board = BOARDS[corpus]
     able = [name for name in metrics() if not space.lacking(name)]
     rows = space.meta(space.corpus(board.file), able, board.exclude, "turn")
@@ -80,7 +80,7 @@ def found(space: Workspace, corpus: str) -> dict[tuple[str, str], MetaRow]:
 
 
 def why_absent(space: Workspace, corpus: str, metric: str) -> str:
-    """Why a metric has no score of any row of a corpus."""
+    """Return why a metric has no score of any row of a corpus."""
     if why := space.lacking(metric):
         return why
     needs = {load_metric(metric).unmet_need(example) for example in space.examples(BOARDS[corpus].file)}
@@ -89,7 +89,7 @@ def why_absent(space: Workspace, corpus: str, metric: str) -> str:
 
 
 def best_published(corpus: str, quality: str) -> Printed | None:
-    """The highest Spearman that anybody printed: the collection's is of the main quality, the papers' of each."""
+    """Return the highest published Spearman: the collection has the main quality, the papers have each."""
     board = BOARDS[corpus]
     known = [
         one
@@ -106,12 +106,12 @@ def best_published(corpus: str, quality: str) -> Printed | None:
 
 
 def better(row: MetaRow | None, best: Printed | None) -> bool:
-    """Whether all of our interval lies above the published number."""
+    """Return whether all of our interval lies above the published number."""
     return row is not None and best is not None and row.spearman_low is not None and row.spearman_low > best.value
 
 
 def board_cells(space: Workspace, corpus: str) -> Cells:
-    """One corpus: every metric by every quality, beside the best published number of that quality."""
+    """Return one corpus: every metric by every quality, beside the best published number of that quality."""
     rows = found(space, corpus)
     best = {quality: best_published(corpus, quality) for quality in dict.fromkeys(quality for _, quality in rows)}
     absent = {name: why_absent(space, corpus, name) for name in metrics() if name not in {metric for metric, _ in rows}}
@@ -138,7 +138,7 @@ def _ours(row: MetaRow, best: Printed | None, *notes: str) -> Ours:
 
 
 def summary_cells(space: Workspace) -> Cells:
-    """The named metric and the best of ours on each corpus's main quality, and on how many it reaches the best."""
+    """Return the named metric and our best one on each corpus, and on how many the former reaches the best."""
     cells: Cells = {}
     reached: list[bool] = []
     for corpus, board in BOARDS.items():
@@ -171,13 +171,13 @@ def summary_cells(space: Workspace) -> Cells:
 
 
 def _best(rows: Mapping[str, MetaRow]) -> MetaRow | None:
-    """The best metric, apart from those that would have to be read the wrong way round."""
+    """Return the best metric, apart from those that would have to be read the wrong way round."""
     known = [row for metric, row in rows.items() if load_metric(metric).higher_is_better and row.spearman is not None]
     return max(known, key=lambda row: row.spearman or 0.0, default=None)
 
 
 def summary_bars(space: Workspace) -> list[dict[str, Any]]:
-    """The summary as a picture."""
+    """Return the summary as a picture."""
     rows: list[dict[str, Any]] = []
     for key, ours in summary_cells(space).items():
         if key.statistic != "spearman":

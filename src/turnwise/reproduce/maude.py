@@ -46,7 +46,7 @@ RATED = {"Topical-Chat (USR)": "usr_topicalchat", "PersonaChat (USR)": "usr_pers
 
 
 def logs(space: Workspace) -> Path:
-    """See et al.'s logs of rated conversations, as one file: the paper has one number for all of them."""
+    """Return See et al.'s logs of rated conversations as one file: the paper has one number for all of them."""
     found = sorted((space.data / "see").rglob("*.jsonl"))
     if not found:
         raise TurnwiseError("See et al.'s logs are not among the data; fetch them with 'turnwise data get see'")
@@ -55,7 +55,7 @@ def logs(space: Workspace) -> Path:
 
 
 def human_cells(space: Workspace) -> Cells:
-    """Table 2: system means against ratings freed from raters' bias, over systems."""
+    """Return the cells of Table 2: system means against ratings freed from raters' bias, over systems."""
     file = logs(space)
     ways = {name: chosen(space, ways) for name, ways in WITH_OURS.items()}
     requests = [way.request for way, _ in ways.values() if way]
@@ -80,7 +80,7 @@ def human_cells(space: Workspace) -> Cells:
 
 
 def _uncalibrated(space: Workspace, file: Path, name: str, request: str) -> Cells:
-    """The mean score of each conversation against the rating that it was given."""
+    """Return the mean score of each conversation against the rating that it was given."""
     result = metaevaluate(file, [request], level="dialogue", corpus="see", seed=space.seed, **space.models_in_use)
     rows = {row.quality: row for row in result.rows}
     return {
@@ -93,7 +93,7 @@ def _uncalibrated(space: Workspace, file: Path, name: str, request: str) -> Cell
 
 
 def _calibrated(judged: Sequence[Judged], request: str, quality: str, space: Workspace) -> Ours:
-    """Spearman between the mean scores of systems and their calibrated ratings."""
+    """Return Spearman between the mean scores of systems and their calibrated ratings."""
     scores: dict[str, list[float]] = {}
     ratings: dict[tuple[str, object, str], float] = {}
     for place, item in enumerate(judged):
@@ -119,7 +119,7 @@ def _calibrated(judged: Sequence[Judged], request: str, quality: str, space: Wor
 
 @by_corpus(RATED)
 def protocol_cells(space: Workspace, corpus: str) -> Cells:
-    """Both protocols on rated data at hand: single responses as rated, and systems with calibrated ratings."""
+    """Return both protocols on rated data at hand: single responses as rated, and systems with calibrated ratings."""
     cells: Cells = {}
     file = RATED[corpus]
     for name, ways in WITH_OURS.items():
@@ -137,7 +137,7 @@ def protocol_cells(space: Workspace, corpus: str) -> Cells:
 
 
 def protocol_bars(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 2 on rated data at hand."""
+    """Return the rows of Fig. 2 on rated data at hand."""
     cells: Mapping[Key, Ours] = protocol_cells(space)
     rows = [
         {"panel": key.corpus, "x": key.metric, "y": ours.value, "group": key.statistic}
@@ -160,7 +160,7 @@ ON_SYNTAX = stands("maude", "on_syntax")
 def spread_of(
     space: Workspace, corpus: str, stands: Stands, most: int = DIALOGUES, kinds: Sequence[str] = KINDS
 ) -> dict[str, tuple[Spread | None, str]]:
-    """By published name: what its metric says of each kind of response, or why it says nothing."""
+    """Return, by published name, the spread of scores of each kind of response, or the reason for none."""
     ways = {name: chosen(space, ways) for name, ways in stands.items()}
     requests = tuple(dict.fromkeys(way.request for way, _ in ways.values() if way))
     if not requests:
@@ -184,7 +184,7 @@ def _noted(kinds: Spread, notes: tuple[str, ...]) -> Spread:
 
 
 def delta_cells(space: Workspace, stands: Stands, statistics: Sequence[str] = STATISTICS) -> Cells:
-    """Tables 1 and 4-6: every kind of response to PersonaChat's contexts."""
+    """Return the cells of Tables 1 and 4-6: every kind of response to PersonaChat's contexts."""
     cells = {}
     for name, (kinds, why) in spread_of(space, PERSONACHAT, stands).items():
         printed = Key("PersonaChat", "other", "", name, "")
@@ -207,7 +207,7 @@ DELTAS = ("BackTranslation", "Seq2Seq", RANDOM, "Random Seq2Seq", "Word Drop", "
 
 @by_corpus(ZERO_SHOT)
 def zero_shot_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 3: true responses against random ones, on corpora that the head never saw."""
+    """Return the cells of Table 3: true responses against random ones, on corpora that the head never saw."""
     cells: Cells = {}
     found = spread_of(space, ZERO_SHOT[corpus], WITH_OURS, ZERO_SHOT_DIALOGUES, (TRUE, RANDOM))
     for name, (kinds, why) in found.items():

@@ -32,19 +32,19 @@ class Discriminant:
     groups: NDArray[np.intp]
 
     def project(self, points: Floats) -> Floats:
-        """Where points lie along the directions."""
+        """Return where points lie along the directions."""
         found: Floats = (points - self.centre) @ self.directions
         return found
 
     def nearest(self, points: Floats) -> NDArray[np.intp]:
-        """The group whose mean each point is nearest to."""
+        """Return the group whose mean each point is nearest to."""
         distances = ((self.project(points)[:, None] - self.means[None]) ** 2).sum(axis=2)
         found: NDArray[np.intp] = self.groups[distances.argmin(axis=1)]
         return found
 
 
 def discriminant(points: Floats, groups: NDArray[np.intp], most: int = 2) -> Discriminant:
-    """Directions along which groups differ most against how far each is spread.
+    """Return the directions along which groups differ most, relative to their spread.
 
     >>> points = np.array([[0.0, 5.0], [0.0, -5.0], [1.0, 5.0], [1.0, -5.0]])
     >>> discriminant(points, np.array([0, 0, 1, 1]), 1).nearest(points).tolist()
@@ -77,7 +77,7 @@ SHOWN_DIALOGUES = 3
 
 
 def _points(space: Workspace, file: str) -> tuple[Floats, Any, Any]:
-    """Vectors of neighbouring utterances, the bin of each pair, and its dialogue."""
+    """Return vectors of neighbouring utterances, the bin of each pair, and its dialogue."""
 
     def make() -> tuple[Floats, Any, Any]:
         if "encoder" not in space.roles:
@@ -97,7 +97,7 @@ def _points(space: Workspace, file: str) -> tuple[Floats, Any, Any]:
 
 @by_corpus(PROBED)
 def accuracy_cells(space: Workspace, corpus: str) -> Cells:
-    """How often the right fifth of a dialogue is named, for dialogues that the directions were not learnt from."""
+    """Return how often the right fifth of a dialogue is named, on dialogues that were held out."""
     vectors, bins, dialogues = _points(space, PROBED[corpus])
     held = dialogues % 2 == 1
     key = Key(corpus, "other", "accuracy", "LDA on pairs of utterances", "held out")
@@ -113,7 +113,7 @@ def accuracy_cells(space: Workspace, corpus: str) -> Cells:
 
 
 def scatter(space: Workspace) -> list[dict[str, Any]]:
-    """The picture: pairs along the first two directions, coloured by how far the dialogue has got; all held out."""
+    """Return the points of held-out pairs along the first two directions, by fifth of the dialogue."""
     rows = []
     for corpus, file in PROBED.items():
         vectors, bins, dialogues = _points(space, file)
@@ -132,7 +132,7 @@ def scatter(space: Workspace) -> list[dict[str, Any]]:
 
 
 def along(space: Workspace) -> list[dict[str, Any]]:
-    """Figs. 4-6: the score at every turn of some dialogues, as they were and with each response's words shuffled."""
+    """Return the rows of Figs. 4-6: the score at every turn of some dialogues, as given and with shuffled words."""
     metric = "maude" if not space.lacking("maude") else "nup"
     space.require(metric)
     test = turns_of(space, PROBED["PersonaChat"], SHOWN_DIALOGUES)

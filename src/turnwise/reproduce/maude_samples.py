@@ -29,7 +29,7 @@ LONGEST_REPLY = 30
 
 
 def replies_to(space: Workspace, contexts: Sequence[Sequence[str]]) -> list[str] | None:
-    """One reply to each context; None where no model can write."""
+    """Return one reply to each context; None where no model can write."""
     if ROLE not in space.roles:
         return None
     source = load_models(space.models, space.device)
@@ -58,7 +58,7 @@ def _key(fingerprint: str, prompt: str) -> bytes:
 
 
 def _numbers(text: str) -> NDArray[np.float32]:
-    """A text as the cache can hold it: the code point of every character.
+    """Return a text as the cache can hold it: the code point of every character.
 
     >>> _text(_numbers("na, so was – 🙂"))
     'na, so was – 🙂'
@@ -102,14 +102,14 @@ Spread = dict[str, dict[str, Ours]]
 
 
 def turns_of(space: Workspace, corpus: str, most: int) -> list[tuple[str, ...]]:
-    """What was said in a sample of dialogues, in lower case as ConvAI2 comes."""
+    """Return what was said in a sample of dialogues, in lower case as ConvAI2 comes."""
     dialogues = [one for one in space.dialogues(corpus) if len(one.turns) > 1]
     some = Random(f"{space.seed}:{corpus}").sample(dialogues, min(most, len(dialogues)))
     return [tuple(" ".join(turn.text.lower().split()) for turn in one.turns) for one in some]
 
 
 def variants(space: Workspace, corpus: str, most: int = DIALOGUES, kinds: Sequence[str] = KINDS) -> Answers:
-    """Some kinds of response to every context of a sample; written ones to a few, where a model can write.
+    """Return some kinds of response to every context of a sample; written ones to a few, where a model can write.
 
     As in the paper, contexts of task-oriented corpora are read sentence by sentence.
     """
@@ -142,7 +142,7 @@ def variants(space: Workspace, corpus: str, most: int = DIALOGUES, kinds: Sequen
 
 
 def _other(said: Sequence[Sequence[str]], number: int, rng: Random) -> str:
-    """A random response of a random other dialogue."""
+    """Return a random response of a random other dialogue."""
     place = rng.randrange(len(said) - 1) if len(said) > 1 else 0
     return rng.choice(said[place + (len(said) > 1 and place >= number)])
 
@@ -153,7 +153,7 @@ def _reworded(text: str) -> str:
 
 
 def _replies(space: Workspace, test: Sequence[tuple[str, ...]], rng: Random) -> dict[int, tuple[int, str]]:
-    """What the causal language model in use answers to one context of some dialogues."""
+    """Return what the causal language model in use answers to one context of some dialogues."""
     places = [rng.randrange(1, len(turns)) for turns in test[:REPLIES]]
     written = replies_to(space, [turns[:place] for turns, place in zip(test, places, strict=False)])
     texts = [" ".join(text.lower().split()) for text in written or ()]
@@ -161,7 +161,7 @@ def _replies(space: Workspace, test: Sequence[tuple[str, ...]], rng: Random) -> 
 
 
 def spread(space: Workspace, answers: Answers, requests: Sequence[str]) -> dict[str, Spread]:
-    """By metric and kind of response: mean, standard deviation, and how far the mean lies below the true ones'.
+    """Return by metric and kind of response: mean, deviation, and how far the mean lies below that of true ones.
 
     A kind that only some contexts have is held against the true responses to those contexts.
     """

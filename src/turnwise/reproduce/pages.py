@@ -33,7 +33,7 @@ class Footnotes:
     signs: dict[str, str] = field(default_factory=dict)
 
     def mark(self, text: str) -> str:
-        """What stands at the cell for a remark.
+        """Return what stands at the cell for a remark.
 
         >>> notes = Footnotes()
         >>> [notes.mark(text) for text in ("one", f"{ABOVE} two", "three", "one")], notes.texts, notes.signs
@@ -50,7 +50,7 @@ class Footnotes:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One cell as text: ours (a dash where there is none), its interval, the published number, the footnotes."""
+    """Hold one cell as text: ours (a dash where there is none), its interval, the published number, the footnotes."""
 
     ours: str
     interval: str
@@ -61,7 +61,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Grid:
-    """The table as it is shown; a place where nothing was published and nothing computed is None."""
+    """Hold a table as it is shown; a cell without a published and a computed number is None."""
 
     stub: list[str]
     columns: list[str]
@@ -113,7 +113,7 @@ def reproduce_paper(
 
 
 def grid(table: Table) -> Grid:
-    """Rows and columns in the order in which their cells come."""
+    """Return rows and columns in the order of their cells."""
     notes = Footnotes()
     columns = list(dict.fromkeys(_part(cell, table.across) for cell in table.cells))
     places: dict[tuple[str, ...], dict[tuple[str, ...], Shown]] = {}
@@ -146,7 +146,7 @@ LONG_NAME, MOST_ABREAST = 24, 6
 
 
 def chart(figure: Figure) -> alt.TopLevelMixin:
-    """The chart of a figure; rows that name a panel are drawn side by side."""
+    """Return the chart of a figure; rows that name a panel are drawn side by side."""
     import altair as alt
 
     from turnwise.report.drawing import data_of, styled
@@ -198,7 +198,7 @@ READING = (
 
 
 def paper_page(found: Reproduced, about: str) -> str:
-    """The page of a paper."""
+    """Return the page of a paper."""
     blocks = [f"# {found.paper.title}", about, READING, *introduction(found)]
     blocks += [_block(made) for made in found.made]
     return "\n\n".join(blocks) + "\n"
@@ -213,7 +213,7 @@ def introduction(found: Reproduced) -> list[str]:
 
 
 def index_page(found: Sequence[Reproduced], about: str) -> str:
-    """The page that leads to the others."""
+    """Return the page that leads to the others."""
     lines = [
         "# Reproduced",
         "",
@@ -227,7 +227,7 @@ def index_page(found: Sequence[Reproduced], about: str) -> str:
 
 
 def shown_counts(found: Reproduced) -> list[str]:
-    """The counts of a page. The leaderboard repeats what others published beside every metric: nothing to count."""
+    """Return the counts of a page, dashes for the leaderboard, which repeats published numbers for each metric."""
     counts = found.counts()
     return [f"{count:,}" if counts[0] else "—" for count in counts]
 
@@ -269,7 +269,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_pages(found: Sequence[Reproduced], space: Workspace, out: Path) -> list[Path]:
-    """All pages; the index lists what was asked for this time."""
+    """Write all pages and an index of them; return their files."""
     said = about(space)
     written = []
     for one in found:
@@ -304,7 +304,7 @@ def publish(source: Path, target: Path) -> list[str]:
 
 
 def document(found: Sequence[Reproduced]) -> dict[str, Any]:
-    """The JSON document of `turnwise reproduce --format json`."""
+    """Return the JSON document of `turnwise reproduce --format json`."""
     return {
         "papers": [
             {"paper": one.paper.name, "title": one.paper.title, "made": [to_record(made) for made in one.made]}
@@ -314,7 +314,7 @@ def document(found: Sequence[Reproduced]) -> dict[str, Any]:
 
 
 def about(space: Workspace) -> str:
-    """What the numbers were computed with, in one line."""
+    """Return the version, models and sample that the numbers were computed with, in one line."""
     from turnwise import __version__
     from turnwise.models.pack import load_models
 
@@ -379,7 +379,7 @@ def _render(title: str, lines: Sequence[str], blocks: Sequence[Any], links: Sequ
 
 
 def _spoken(text: str) -> Markup:
-    """What stands between backticks in a remark, as code."""
+    """Return what stands between backticks in a remark, as code."""
     from markupsafe import Markup
 
     plain, code = Markup("{}"), Markup("<code>{}</code>")

@@ -13,7 +13,7 @@ FIELDS = ("corpus", "level", "quality", "metric", "statistic")
 
 
 class Key(NamedTuple):
-    """What a number is about."""
+    """Name a number by what it measures."""
 
     corpus: str
     level: str
@@ -24,7 +24,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as it was printed, and a remark on it. `text` keeps the digits that were printed."""
+    """Hold a printed number and a remark on it. `text` keeps the digits that were printed."""
 
     paper: str
     table: str
@@ -34,13 +34,13 @@ class Printed:
 
     @property
     def value(self) -> float:
-        """The number."""
+        """Return the number."""
         return float(self.text)
 
 
 @cache
 def everything() -> tuple[Printed, ...]:
-    """All published numbers, in the order of their tables."""
+    """Return all published numbers, in the order of their tables."""
     text = files("turnwise.reproduce").joinpath("published.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return tuple(
@@ -50,5 +50,5 @@ def everything() -> tuple[Printed, ...]:
 
 
 def of_table(paper: str, table: str) -> tuple[Printed, ...]:
-    """The numbers of one table."""
+    """Return the numbers of one table."""
     return tuple(printed for printed in everything() if (printed.paper, printed.table) == (paper, table))

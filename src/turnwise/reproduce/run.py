@@ -36,7 +36,7 @@ THREADS = ("TURNWISE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 
 
 def pieces_of(tables: Sequence[Made]) -> list[Piece]:
-    """Pieces of work: a paper's tables share much and stay together; each board is a piece, and summaries come last.
+    """Return pieces of work: the tables of a paper together, each board alone; summaries are left for the end.
 
     >>> some = [("leaderboard", "summary"), ("leaderboard", "Zhao"), ("leaderboard", "GRADE"), ("usr", "1")]
     >>> pieces_of([Table(*one, "") for one in some])
@@ -54,14 +54,14 @@ def pieces_of(tables: Sequence[Made]) -> list[Piece]:
 
 
 def processes_for(pieces: Sequence[Piece], space: Workspace) -> int:
-    """How many processes are worth while."""
+    """Return how many processes to use."""
     # Models that may run on a GPU have no use for a second process, and not always memory for one.
     most = MOST if isinstance(load_models(space.models), Pack) else 1
     return min(most, thread_count(), len(pieces))
 
 
 def run_together(pieces: Sequence[Piece], count: int, space: Workspace, out: Path, tell: Told) -> None:
-    """Make the pieces. What a process could not make, and why, is for the caller to find."""
+    """Make the pieces; the caller makes those that no process could."""
     waiting = deque(pieces)
     workers = _started(count, space, out)
     try:
@@ -109,7 +109,7 @@ def _work(line: Connection, facts: tuple[Any, ...], out: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """A run that is killed must not go on in secret."""
+    """End this process with its parent."""
     if parent := multiprocessing.parent_process():
         wait([parent.sentinel])
         os._exit(1)
@@ -117,7 +117,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _threads_each(count: int) -> Iterator[None]:
-    """Processes that are started meanwhile have so many threads."""
+    """Limit the threads of processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, str(count)))
     try:
@@ -144,7 +144,7 @@ class Reproduced:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables alone."""
+        """Return the tables alone."""
         return tuple(made for made in self.made if isinstance(made, Table))
 
     def counts(self) -> tuple[int, int, int]:
@@ -155,7 +155,7 @@ class Reproduced:
 
 
 def papers(names: Iterable[str]) -> list[Paper]:
-    """The papers of these names; `all` is every one, and the leaderboard."""
+    """Return the papers of these names; `all` is every one, and the leaderboard."""
     modules = (importlib.import_module(f"turnwise.reproduce.{name}") for name in MODULES)
     known: dict[str, Paper] = {module.PAPER.name: module.PAPER for module in modules}
     found: list[Paper] = []
@@ -183,7 +183,7 @@ def reproduce(
 def make_tables(
     wanted: Sequence[Paper], space: Workspace, out: Path, *, only: Sequence[str] = (), tell: Told = lambda _: None
 ) -> list[Reproduced]:
-    """The same, in this process alone."""
+    """Return what `reproduce` returns, made in this process alone."""
     done = []
     for paper in wanted:
         made = []
@@ -209,7 +209,7 @@ def _specs(paper: Paper, only: Sequence[str]) -> list[Spec]:
 
 
 def label(made: Made) -> str:
-    """How a table or figure is called.
+    """Return how a table or figure is called.
 
     >>> from turnwise.reproduce.cells import Figure
     >>> label(Figure("usr", "Fig. 2", "", "bars", "", ""))
@@ -219,7 +219,7 @@ def label(made: Made) -> str:
 
 
 def file_name(made: Made) -> str:
-    """A name for the file that keeps it.
+    """Return a name for the file that keeps it.
 
     >>> from turnwise.reproduce.cells import Figure
     >>> file_name(Figure("usl-h", "Fig. 2", "", "bars", "", ""))
@@ -237,7 +237,7 @@ def _made_from(paper: Paper, space: Workspace) -> str:
 
 
 def _kept(paper: Paper, spec: Spec, space: Workspace, out: Path) -> Made | None:
-    """What an earlier run made; None where it is not there, damaged, or of other data or another version."""
+    """Return what an earlier run made; None where it is not there, damaged, or of other data or another version."""
     try:
         record = json.loads(_file(spec, out).read_text(encoding="utf-8"))
         return from_record(record) if record.pop("made_from") == _made_from(paper, space) else None

@@ -53,7 +53,7 @@ class Mapped:
     ratings: Mapping[str, tuple[str, float, float]]
 
     def said(self) -> str:
-        """The mapping in words."""
+        """Return the mapping in words."""
         return ", ".join(f"{own} for {name}" for name, (own, _, _) in self.ratings.items())
 
 
@@ -85,7 +85,7 @@ CORPORA: Mapping[str, Mapped] = {
 
 
 def mapped(space: Workspace, corpus: str) -> Path:
-    """The corpus with ratings by the paper's names, each on 0 to 1, and the composition of each rater's three."""
+    """Return the corpus with the paper's names of ratings, each on 0 to 1, and each rater's composition."""
     of = CORPORA[corpus]
     rows = [
         {**example_to_dict(one), "ratings": renamed(one, of)}
@@ -96,12 +96,12 @@ def mapped(space: Workspace, corpus: str) -> Path:
 
 
 def mapped_examples(space: Workspace, corpus: str) -> list[Example]:
-    """The examples of `mapped`."""
+    """Return the examples of `mapped`."""
     return [row.example for row in read_rows([mapped(space, corpus)]) if row.example]
 
 
 def renamed(example: Example, of: Mapped) -> dict[str, Given]:
-    """The ratings of one example by the paper's names."""
+    """Return the ratings of one example by the paper's names."""
     scaled: dict[str, Given] = {
         name: [None if given is None else (given - low) / (high - low) for given in example.ratings.get(own, ())]
         for name, (own, low, high) in of.ratings.items()
@@ -111,7 +111,7 @@ def renamed(example: Example, of: Mapped) -> dict[str, Given]:
 
 
 def means(examples: Sequence[Example]) -> NDArray[np.float64]:
-    """Mean ratings, one row per example: the three qualities and the overall one; NaN where there is none."""
+    """Return mean ratings, one row per example: the three qualities and the overall one; NaN where there is none."""
     rows: list[list[Any]] = [
         [mean_rating(one.ratings.get(name, ())) for name in (*ASPECTS, OVERALL)] for one in examples
     ]
@@ -119,7 +119,7 @@ def means(examples: Sequence[Example]) -> NDArray[np.float64]:
 
 
 def weights(examples: Sequence[Example]) -> QualityFit | None:
-    """How much each quality counts in the overall rating."""
+    """Return how much each quality counts in the overall rating."""
     table = means(examples)
     return regress(table[:, :3], table[:, 3])
 
@@ -130,13 +130,13 @@ HIERARCHY, AVERAGE = f"usl-h[{CONTEXT_ALONE}]", f"usl-a[{CONTEXT_ALONE}]"
 
 
 def rater_bars(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 2: what each rater weighs."""
+    """Return the rows of Fig. 2: what each rater weighs."""
     qualities = (*ASPECTS, OVERALL)
     return [row for corpus in CORPORA for row in rater_weights(corpus, mapped_examples(space, corpus), qualities)]
 
 
 def group_bars(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 3: scores of responses that people find understandable, sensible and specific, or not."""
+    """Return the rows of Fig. 3: scores of responses that people find understandable, sensible and specific, or not."""
     rows = []
     names = {HIERARCHY: "USL-H", AVERAGE: "USL-A", "nup": "nup"}
     there = {request: name for request, name in names.items() if not space.lacking(request)}
@@ -159,7 +159,7 @@ def group_bars(space: Workspace) -> list[dict[str, Any]]:
 
 
 def swap_bars(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 4: what would be won if one sub-metric were as good as people."""
+    """Return the rows of Fig. 4: what would be won if one sub-metric were as good as people."""
     space.require(HIERARCHY)
     rows = []
     for corpus in CORPORA:
@@ -190,7 +190,7 @@ RIVALS = {name: WHOLE[name] for name in ("BERTScore", "BERT-RUBER", "BERT-NUP", 
 
 @by_corpus(CORPORA)
 def kappa_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 2, and the same with distances counted."""
+    """Return the cells of Table 2, and the same with distances counted."""
     return {
         Key(corpus, "human", row.quality, "Inter-annotator", row.method): Ours(
             row.value, row.low, row.high, row.n_items
@@ -201,7 +201,7 @@ def kappa_cells(space: Workspace, corpus: str) -> Cells:
 
 
 def human_cells(space: Workspace, corpus: str) -> Cells:
-    """How far one rater agrees with the others."""
+    """Return how far one rater agrees with the others."""
     note = "each rater against the mean of the others; the paper does not say how it did"
     names = {"mean": "Human (Avg)", "max": "Human (Max)"}
     return raters_cells(space, corpus, mapped(space, corpus), names, note)
@@ -209,7 +209,7 @@ def human_cells(space: Workspace, corpus: str) -> Cells:
 
 @by_corpus(CORPORA)
 def sub_metric_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 3."""
+    """Return the cells of Table 3."""
     cells: Cells = {}
     for quality, ways in SUB_METRICS.items():
         cells |= correlations(space, corpus, mapped(space, corpus), ways, qualities={quality: quality})
@@ -218,7 +218,7 @@ def sub_metric_cells(space: Workspace, corpus: str) -> Cells:
 
 @by_corpus(CORPORA)
 def whole_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 4: the overall rating as it was given, and as the hierarchy composes it from the three."""
+    """Return the cells of Table 4: the overall rating as given, and as composed by the hierarchy."""
     stands: dict[str, Any] = {**WHOLE, **shipped("usl-h", "usr", "length")}
     if fitted := weights(mapped_examples(space, corpus)):
         alphas = "/".join(f"{share:.6f}" for share in _adding_up(fitted.shares))
@@ -237,7 +237,7 @@ def _adding_up(shares: tuple[float, ...]) -> list[float]:
 
 
 def rerank_cells(space: Workspace) -> Cells:
-    """Table 5: what two metrics pick of the same candidates, judged by the ratings that the candidates have."""
+    """Return the cells of Table 5: the picks of two metrics among the same candidates, judged by their ratings."""
     corpus = "DailyDialog"
     space.require(EMPATHIC)
     cells: Cells = {}
@@ -270,7 +270,7 @@ def _won(first: Example, second: Example) -> int:
 
 @by_corpus(CORPORA)
 def composite_cells(space: Workspace, corpus: str) -> Cells:
-    """Table 6: compositions of people's own three ratings against their overall one."""
+    """Return the cells of Table 6: compositions of people's own three ratings against their overall one."""
     names = {
         "Arithmetic mean (human aspects)": ("A", (1 / 3, 1 / 3, 1 / 3)),
         "Geometric mean (human aspects)": ("geometric", (1 / 3, 1 / 3, 1 / 3)),

@@ -90,7 +90,7 @@ def mean_cells(space: Workspace, corpus: str) -> Cells:
 
 
 def regression_cells(space: Workspace) -> Cells:
-    """Least squares of Overall on the other five, over item means: all responses, and without the references."""
+    """Return the fit of Overall on the other five, over item means: all responses, and without the references."""
     cells = {}
     examples = space.examples(FILES["Topical-Chat"])
     for name, kept in (
@@ -106,7 +106,7 @@ def regression_cells(space: Workspace) -> Cells:
 
 
 def weight_rows(space: Workspace) -> list[dict[str, Any]]:
-    """Fig. 2: what each rater weighs."""
+    """Return the rows of Fig. 2: what each rater weighs."""
     rows = []
     for corpus, file in FILES.items():
         examples = [one for one in space.examples(file) if one.raters]
@@ -128,7 +128,7 @@ LEVELS = ("turn", "system")
 def metric_cells(
     space: Workspace, corpus: str, qualities: Sequence[str], levels: Sequence[str] = LEVELS, best_of: str = ""
 ) -> Cells:
-    """Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
+    """Return the cells of Tables 3-6 and 10-21: every metric against some qualities; ours beside the published ones.
 
     `best_of` names a table that prints the best metrics only: of the others it needs none.
     """
@@ -144,7 +144,7 @@ def metric_cells(
 
 
 def authors_cells(space: Workspace, qualities: Mapping[str, str]) -> Cells:
-    """What the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
+    """Return what the authors' own 300 scores give: a check of the protocol that no model of ours has a part in."""
     names = [f"{name}, {AUTHORS}" for name in ("USR-MLM", "USR-DR (x = c)", "USR-DR (x = f)", "USR")]
     rated = [example for example in space.examples(FILES["Topical-Chat"]) if example.system != REFERENCE]
     try:
@@ -190,7 +190,7 @@ def _points(kept: Sequence[Example], values: Any, quality: str, level: str) -> t
 
 
 def trick_cells(space: Workspace) -> Cells:
-    """Word F-1 of one answer that is always the same, against what people said in Topical-Chat."""
+    """Return the word F-1 of one constant answer against what people said in Topical-Chat."""
     dialogues = space.dialogues("topicalchat_test_freq")[: space.limit]
     rows = [
         {"response": TRICK, "references": [" ".join(turn.text.lower().split())], "dialogue_id": dialogue.id}

@@ -40,7 +40,7 @@ RATED: Mapping[str, tuple[str, ...]] = {
 
 
 def fault(file: Path) -> str:
-    """What is wrong with the first row of a corpus that cannot be used; empty if all are whole."""
+    """Return what is wrong with the first row of a corpus that cannot be used; empty if all are whole."""
     rows = list(read_rows([file]))
     name = f"{file.parent.name}/{file.name}"
     if not rows:
@@ -87,7 +87,7 @@ class Workspace:
     # --- data ---------------------------------------------------------------------------------------------
 
     def corpus(self, name: str) -> Path:
-        """The file of a rated corpus."""
+        """Return the file of a rated corpus."""
         file = self.data / "human" / f"{name}.jsonl"
         if not file.is_file():
             raise TurnwiseError(f"human/{name}.jsonl is not among the data; see 'turnwise data list'")
@@ -100,14 +100,14 @@ class Workspace:
         return corpus if isinstance(corpus, Path) else self.corpus(corpus)
 
     def published(self, name: str) -> Path:
-        """A file that the authors published beside their data."""
+        """Return a file that the authors published beside their data."""
         file = self.data / "published" / name
         if not file.is_file():
             raise TurnwiseError(f"published/{name} is not among the data")
         return file
 
     def dialogues(self, name: str) -> list[Dialogue]:
-        """The dialogues of a test corpus."""
+        """Return the dialogues of a test corpus."""
         file = self.data / "test" / f"{name}.jsonl.xz"
         plain = file.with_suffix("")
         if not (file.is_file() or plain.is_file()):
@@ -115,11 +115,11 @@ class Workspace:
         return read([file if file.is_file() else plain])
 
     def examples(self, name: str) -> list[Example]:
-        """The readable examples of a rated corpus."""
+        """Return the readable examples of a rated corpus."""
         return [row.example for row in read_rows([self.corpus(name)]) if row.example]
 
     def derived(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
-        """A corpus made from others, written where the analyses can read it."""
+        """Return a corpus made from others, written where the analyses can read it."""
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return write_text(self.work / f"{name}.jsonl", lines)
 
@@ -130,14 +130,14 @@ class Workspace:
         return self.derived(file.stem, (row for row, unit in zip(rows, units, strict=True) if unit in kept))
 
     def once(self, name: object, make: Callable[[], T]) -> T:
-        """Something that several tables need, made when first asked for."""
+        """Return what several tables need, made at the first call."""
         if name not in self._once:
             self._once[name] = make()
         found: T = self._once[name]
         return found
 
     def _without(self, file: Path, systems: Sequence[str]) -> Path:
-        """A corpus without some of its systems."""
+        """Return a corpus without some of its systems."""
         rows = [example_to_dict(row.example) for row in read_rows([file]) if row.example]
         return self.derived(f"{file.stem}_correlated", (row for row in rows if row["system"] not in systems))
 
@@ -145,12 +145,12 @@ class Workspace:
 
     @cached_property
     def roles(self) -> frozenset[str]:
-        """What the models in use can be asked."""
+        """Return the roles of the models in use."""
         return self._session.roles
 
     @property
     def papers_models(self) -> bool:
-        """Whether the papers' own models are in use."""
+        """Return whether the papers' own models are in use."""
         return self.models == PAPER_MODELS
 
     @cached_property
@@ -164,16 +164,16 @@ class Workspace:
 
     @property
     def models_in_use(self) -> dict[str, Any]:
-        """The options of an analysis that say which models answer, and where."""
+        """Return the options of an analysis that say which models answer, and where."""
         return {"models": self.models, "device": self.device, "cache": self.cache}
 
     def require(self, *requests: str) -> None:
-        """Refuse to go on without the models of these metrics."""
+        """Raise unless the models of these metrics are available."""
         if why := next(filter(None, map(self.lacking, requests)), ""):
             raise TurnwiseError(why)
 
     def lacking(self, request: str) -> str:
-        """Why a metric cannot be computed here; empty if it can."""
+        """Return why a metric cannot be computed here; empty if it can."""
         try:
             metric = load_metric(request)
         except TurnwiseError as problem:
@@ -211,24 +211,24 @@ class Workspace:
         return rows
 
     def agreed(self, corpus: str | Path) -> list[AgreementRow]:
-        """How far raters agree."""
+        """Return how far raters agree."""
         file = self._file(corpus)
         return self.once(("agreed", file), lambda: agreement(file, seed=self.seed).rows)
 
     def scored(self, corpus: str | Path, requests: Sequence[str]) -> Result:
-        """The scores of a corpus."""
+        """Return the scores of a corpus."""
         file = self._file(corpus)
         return self.once(("scored", file, *requests), lambda: self.evaluated(file, requests))
 
     def evaluated(self, source: object, requests: Sequence[str], *, intervals: bool = True) -> Result:
-        """The scores of anything that the verb takes; they are not kept."""
+        """Return the scores of anything that the verb takes; they are not kept."""
         return evaluate(source, list(requests), intervals=intervals, seed=self.seed, **self.models_in_use)
 
     # --- what results depend on -----------------------------------------------------------------------------
 
     @cached_property
     def made_from(self) -> str:
-        """A name for all that determines the numbers: data, models, seed, and the version of this program."""
+        """Return a name for all that determines the numbers: data, models, seed, and the version of this program."""
         from turnwise import __version__
 
         parts = [__version__, VERSION, f"{self.models}", f"{self.seed}", f"{self.limit}"]
