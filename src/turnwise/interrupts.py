@@ -50,9 +50,14 @@ def handle(number: int, _frame: FrameType | None) -> None:
     raise Interrupted
 
 
+def is_asked() -> bool:
+    """Return whether the next `check` will raise."""
+    return _state.pending and threading.current_thread() is threading.main_thread()
+
+
 def check() -> None:
     """Raise `Interrupted` if a signal came since the last unit of work; other threads than the main one go on."""
-    if _state.pending and threading.current_thread() is threading.main_thread():
+    if is_asked():
         _state.seen, _state.pending = True, False
         raise Interrupted
 

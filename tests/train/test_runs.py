@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import signal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -215,6 +217,25 @@ def test_a_run_that_was_cut_short_resumes(room: Path, monkeypatch: pytest.Monkey
     card = tiny.run(room, "vup", "cut", "bert", dropout=0.0)
     assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11]
     assert card["training"]["steps"] == tiny.SMALL["steps"]
+
+
+def test_a_signal_finishes_the_step_and_saves_it(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from turnwise.train import loop
+
+    real, seen = loop._schedule, []
+
+    def schedule(progress: float, warmup: float) -> float:
+        step = round(progress * tiny.SMALL["steps"])
+        seen.append(step)
+        if step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(progress, warmup)
+
+    monkeypatch.setattr(loop, "_schedule", schedule)
+    with pytest.raises(KeyboardInterrupt):
+        tiny.run(room, "vup", "signalled", "bert", dropout=0.0)
+    tiny.run(room, "vup", "signalled", "bert", dropout=0.0)
+    assert seen == list(range(12))
 
 
 def test_a_grown_trunk_starts_where_it_was(room: Path) -> None:

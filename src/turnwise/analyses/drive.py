@@ -17,6 +17,7 @@ from turnwise.dialogue import Example
 from turnwise.engine.aggregate import Summary
 from turnwise.engine.score import Judged, context_key
 from turnwise.errors import TurnwiseError
+from turnwise.interrupts import deferred
 from turnwise.io.source import PYTHON
 from turnwise.io.write import example_to_dict
 from turnwise.metrics.base import Score
@@ -308,8 +309,9 @@ class Driver:
             answer = self._asked(row["id"], Prompt(context, facts, speakers, hidden))
             if answer is None:
                 return None
-            self._ledger.keep(row | {"response": answer} | self._ledger.of)
-            self._last = row["id"]
+            with deferred():
+                self._ledger.keep(row | {"response": answer} | self._ledger.of)
+                self._last = row["id"]
         self.rows.append(row | {"response": answer} | self._ledger.of)
         if self._progress is not None:
             next(self._progress)

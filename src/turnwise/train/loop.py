@@ -20,6 +20,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from turnwise.interrupts import check, deferred, is_asked
 from turnwise.train import checkpoint
 from turnwise.train.config import Config
 
@@ -115,21 +116,26 @@ def fit(model: nn.Module, objective: Objective, config: Config) -> dict[str, Any
             return objective.loss(prepared, moved(chunk, accelerator.device))
 
     batches = ([(c, c["rows"]) for c in chunks] for chunks in _batches(objective, config, accelerator, step))
-    for losses in optimise(prepared, batches, cost, optimizer, rate, 1.0, accelerator.backward):
-        for loss, rows in losses:
-            window[0] += loss.float() * rows
-            window[1] += rows
-        step += 1
-        _follow(average, inner, min(config.average, step / (step + 10)))
-        if step % 100 == 0:
-            mean = float(window[0] / window[1])
-            where["losses"].append([step, round(mean, 5)])
-            window.zero_()
-            logger.info("%s step %d loss %.4f at %.0f s", config.objective, step, mean, time.monotonic() - began)
-        if time.monotonic() - saved > config.save_every and accelerator.is_main_process:
-            saved = time.monotonic()
-            where |= {"step": step, "seconds": saved - began}
-            checkpoint.save_state(config.out / "state", inner, optimizer, average, where)
+    with deferred():
+        for losses in optimise(prepared, batches, cost, optimizer, rate, 1.0, accelerator.backward):
+            for loss, rows in losses:
+                window[0] += loss.float() * rows
+                window[1] += rows
+            step += 1
+            _follow(average, inner, min(config.average, step / (step + 10)))
+            if step % 100 == 0:
+                mean = float(window[0] / window[1])
+                where["losses"].append([step, round(mean, 5)])
+                window.zero_()
+                logger.info("%s step %d loss %.4f at %.0f s", config.objective, step, mean, time.monotonic() - began)
+            stop = is_asked()
+            if (time.monotonic() - saved > config.save_every or stop) and accelerator.is_main_process:
+                saved = time.monotonic()
+                where |= {"step": step, "seconds": saved - began}
+                checkpoint.save_state(config.out / "state", inner, optimizer, average, where)
+            if stop:
+                # The state that was just saved is where the same command goes on.
+                check()
     with torch.no_grad():
         for name, value in checkpoint.trainable(inner).items():
             value.copy_(average[name])

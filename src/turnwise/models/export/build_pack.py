@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
 from turnwise.files import atomic
+from turnwise.interrupts import checked, deferred
 from turnwise.models.export.networks import LONGEST, Bert, Llama, WordTable, trunk_weights
 from turnwise.models.export.storage import Floats, quantise
 from turnwise.models.export.weights import (
@@ -303,14 +304,14 @@ def build_pack(
     else:
         wanted = {Path(folder): None for folder in checkpoints}
     heads = [folder for folder in wanted if is_head(folder)]
-    with atomic(out) as partial:
+    with deferred(), atomic(out) as partial:
         builder = PackBuilder(partial, fineness=fineness)
-        for folder in (folder for folder in wanted if folder not in heads):
+        for folder in checked(folder for folder in wanted if folder not in heads):
             builder.add(folder, wanted[folder])
         if keep is not None:
             builder.roles |= keep_roles(keep, partial, builder.roles)
         # A head over an encoder can only be added to a pack that has the encoder.
-        for folder in heads:
+        for folder in checked(heads):
             builder.add(folder, wanted[folder])
         if listed := list(texts):
             builder.add_tables(listed, texts_card or {})
