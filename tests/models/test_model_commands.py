@@ -79,7 +79,7 @@ def test_a_pack_is_built_from_checkpoints(checkpoints: dict[str, Path], tmp_path
     ("arguments", "words"),
     [
         (("pack", "verify", "nowhere"), "pack 'nowhere' is not known"),
-        (("train", "sing", "chats.jsonl", "--base", "nowhere", "--out", "out"), "unknown objective"),
+        (("train", "sing", "chats.jsonl", "--base", "nowhere", "--out", "out"), "objective: expected"),
         (("data", "decontaminate", "absent.jsonl", "--evaluation", "absent.jsonl", "--out", "out"), "absent.jsonl"),
     ],
 )
