@@ -33,7 +33,7 @@ class Prompt:
     hidden: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """What a bot is told, without what there is nothing of.
+        """Return what a bot is told, without what there is nothing of.
 
         >>> Prompt(("Hi!",), hidden=("Hello.",)).to_dict()
         {'context': ['Hi!']}
@@ -92,7 +92,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def answer_in(text: str) -> str:
-    """The answer in a line of JSON: an object with a response, or a string.
+    """Return the answer in a line of JSON: an object with a response, or a string.
 
     >>> answer_in('{"response": "Fine."}'), answer_in('"Fine."')
     ('Fine.', 'Fine.')
@@ -108,7 +108,7 @@ def answer_in(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """What a bot wrote, on one line and no longer than a message bears."""
+    """Return what a bot wrote, on one line and no longer than a message bears."""
     line = " ".join(text.split())
     return repr(line if len(line) <= 80 else f"{line[:80]}…")
 

@@ -58,7 +58,7 @@ class CommandBot(Bot):
             raise
 
     def _line_after(self, prompt: Prompt, process: subprocess.Popen[str]) -> str:
-        """What the command writes once it is told the prompt; nothing where it has ended."""
+        """Return what the command writes once it is told the prompt; nothing where it has ended."""
         if self._afterthought(AFTERTHOUGHT) == "":
             return ""
         try:
@@ -96,7 +96,7 @@ class CommandBot(Bot):
             self._lines.put("")
 
     def _running(self) -> tuple[subprocess.Popen[str], bool]:
-        """The process, and whether it was started just now."""
+        """Return the process, and whether it was started just now."""
         if self._process is not None and self._process.poll() is None:
             return self._process, False
         self.close()

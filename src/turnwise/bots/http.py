@@ -88,7 +88,7 @@ class HttpBot(Bot):
 
 
 def messages(prompt: Prompt) -> list[dict[str, str]]:
-    """The conversation as chat messages: who is to answer is the assistant, everybody else the user.
+    """Return the conversation as chat messages: who is to answer is the assistant, everybody else the user.
 
     >>> [message["role"] for message in messages(Prompt(("Hi!", "Hello.", "Any pets?"), facts=("I have a dog.",)))]
     ['system', 'user', 'assistant', 'user']
@@ -105,7 +105,7 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def content_of(content: bytes) -> str:
-    """The text of the first choice of a completion."""
+    """Return the text of the first choice of a completion."""
     try:
         value: Mapping[str, Any] = json.loads(content)
         text = value["choices"][0]["message"]["content"]
@@ -118,7 +118,7 @@ def content_of(content: bytes) -> str:
 
 
 def _read(response: HTTPResponse, timeout: float) -> bytes:
-    """What an address answers. A time limit of sockets is for each piece alone, and pieces may come for ever."""
+    """Return what an address answers. A time limit of sockets is for each piece alone, and pieces may come for ever."""
     end = time.monotonic() + timeout
     content = b""
     while len(content) <= MOST_CHARACTERS and (piece := response.read1(1 << 16)):

@@ -66,7 +66,7 @@ class ObjectBot(Bot):
 
 
 def load_function(where: str) -> Function:
-    """The function that `module:function` names; modules are also looked for in the working folder."""
+    """Return the function that `module:function` names; modules are also looked for in the working folder."""
     module, colon, name = where.partition(":")
     if not (module and colon and name):
         raise TurnwiseError(f"`bot=python:{where}`: write python:MODULE:FUNCTION")
@@ -106,7 +106,7 @@ class _Responses:
             self._places[_plain(pair.response)].append(place)
 
     def best(self, scores: npt.NDArray[np.floating], prompt: Prompt) -> str:
-        """The response with the highest score that is not known to be true here."""
+        """Return the response with the highest score that is not known to be true here."""
         allowed = np.ones(len(self._pairs), dtype=np.bool_)
         for text in prompt.hidden:
             allowed[self._places.get(_plain(text), [])] = False
@@ -170,7 +170,7 @@ def _checked(pairs: Sequence[QueryReply]) -> Sequence[QueryReply]:
 
 
 def prompt_text(context: Sequence[str], facts: Sequence[str] = ()) -> str:
-    """A conversation as a language model reads it: one turn a line, facts first, the next line to be written.
+    """Return a conversation as a language model reads it: one turn a line, facts first, the next line to be written.
 
     >>> prompt_text(["Hi!", "Any pets?"], ["I have a dog."])
     'I have a dog.\\nHi!\\nAny pets?\\n'

@@ -44,7 +44,7 @@ class BotOptions:
 
 
 def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable[Example], options: BotOptions) -> Bot:
-    """The bot of a name, or a Python function as a bot. `own` is the corpus of those that are not given another."""
+    """Return the bot of a name, or a Python function as a bot. `own` is the default corpus of retrieval bots."""
     if not isinstance(name, str):
         from turnwise.bots.local import ObjectBot, PythonBot
 
@@ -70,7 +70,7 @@ def open_bot(name: str | Bot | Callable[[Mapping[str, Any]], str], own: Iterable
 
 
 def mark_of(name: object, options: BotOptions) -> str | None:
-    """What tells a bot from every other one: all that was said of it. An object in Python says only its name.
+    """Return what tells a bot from every other one: all that was said of it. An object in Python says only its name.
 
     It stands in files that people pass on, and a command may hold what is not for everybody: hence a hash.
     """
@@ -131,7 +131,7 @@ def _language_model(given: Mapping[str, str], options: BotOptions) -> Bot:
 
 
 def open_writer(options: BotOptions) -> Writer:
-    """The causal language model of the models in use, ready to write."""
+    """Return the causal language model of the models in use, ready to write."""
     from turnwise.models.generate import Writer
     from turnwise.models.pack import load_models
     from turnwise.models.text import CausalModel

@@ -51,11 +51,11 @@ class PublicCorpus:
     files: tuple[RemoteFile, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """One record of `turnwise data list --format json`."""
+        """Return one record of `turnwise data list --format json`."""
         return self._about() | {"files": [one.to_dict() for one in self.files]}
 
     def file_records(self) -> list[dict[str, object]]:
-        """The lines of `turnwise data list --format csv`: one a file, or one alone where there is nothing to fetch."""
+        """Return the lines of `turnwise data list --format csv`: one per file, or one if there is none to fetch."""
         return [self._about() | one.to_dict() for one in self.files or (RemoteFile("", ""),)]
 
     def _about(self) -> dict[str, object]:
@@ -64,7 +64,7 @@ class PublicCorpus:
 
 @cache
 def public_corpora() -> dict[str, PublicCorpus]:
-    """Every corpus by name."""
+    """Return every corpus by name."""
     content = json.loads(files("turnwise.data").joinpath("corpora.json").read_text(encoding="utf-8"))
     return {
         one["name"]: PublicCorpus(
@@ -75,7 +75,7 @@ def public_corpora() -> dict[str, PublicCorpus]:
 
 
 def find_corpus(name: str) -> PublicCorpus:
-    """The corpus of this name."""
+    """Return the corpus of this name."""
     known = public_corpora()
     if name not in known:
         raise TurnwiseError(f"no public corpus is called '{name}'; there are: {', '.join(known)}")
@@ -135,7 +135,7 @@ def _as_native(source: Path, target: Path, corpus: str | None) -> Path:
 
 
 def _unpacked(archive: Path, target: Path) -> Path:
-    """The archive's files in a folder of their own; nothing in it may reach outside."""
+    """Return the archive's files in a folder of their own; nothing in it may reach outside."""
     if target.is_dir():
         return target
     try:

@@ -24,7 +24,7 @@ _decode_at = json.JSONDecoder().raw_decode
 
 
 def numbered_lines(stream: io.BufferedReader, before: int = 0) -> Iterator[tuple[int, bytes | Problem]]:
-    """The lines of a file, split at line feeds alone, without the mark that may open a UTF-8 file."""
+    """Yield the lines of a file, split at line feeds alone, without the mark that may open a UTF-8 file."""
     number = before
     while line := stream.readline(MAX_BYTES):
         number += 1
@@ -39,7 +39,7 @@ def numbered_lines(stream: io.BufferedReader, before: int = 0) -> Iterator[tuple
 
 
 def json_lines(stream: io.BufferedReader, before: int = 0) -> Records:
-    """One object a line; blank lines are skipped. `before` is how many lines have gone before these."""
+    """Yield one object a line; blank lines are skipped. `before` is how many lines have gone before these."""
     for number, line in numbered_lines(stream, before):
         if isinstance(line, Problem):
             yield number, line
@@ -48,7 +48,7 @@ def json_lines(stream: io.BufferedReader, before: int = 0) -> Records:
 
 
 def parse_line(line: bytes) -> object:
-    """The object on a line, or the problem with it."""
+    """Return the object on a line, or the problem with it."""
     try:
         value = _decode(line.rstrip().decode())
     except UnicodeDecodeError as problem:
@@ -85,18 +85,18 @@ def json_values(stream: io.BufferedReader) -> Records:
 
 
 def bad_byte(problem: UnicodeDecodeError) -> Problem:
-    """Where a line stops being UTF-8."""
+    """Return where a line stops being UTF-8."""
     value = f"0x{problem.object[problem.start]:02x}"
     return Problem.of("encoding", "encoding", byte=problem.start + 1, value=value)
 
 
 def not_an_object(value: object) -> Problem:
-    """What to say of a value that is no row."""
+    """Return what to say of a value that is no row."""
     return Problem.of("row.type", "json", kind=kind(value))
 
 
 def is_laid_out_over_lines(head: bytes) -> bool:
-    """Whether a file opens with a list, or with an object that the first line does not finish."""
+    """Return whether a file opens with a list, or with an object that the first line does not finish."""
     text = head.removeprefix(BOM).lstrip()
     if text.startswith(b"["):
         return True
@@ -114,7 +114,7 @@ def is_laid_out_over_lines(head: bytes) -> bool:
 
 
 def _bad_syntax(problem: json.JSONDecodeError, start: int, fix: str) -> Problem:
-    """What the parser wanted and found, and at which character of the value that starts at `start`."""
+    """Return what the parser wanted and found, and at which character of the value that starts at `start`."""
     got = repr(problem.doc[problem.pos]) if problem.pos < len(problem.doc.rstrip()) else "the end"
     what = problem.msg[0].lower() + problem.msg[1:].removesuffix(" at").removesuffix(" starting")
     return Problem.of("json.syntax", "json", what=what, at=problem.pos - start + 1, got=got, fix=fix)
@@ -155,7 +155,7 @@ class _Window:
             self._more()
 
     def value(self) -> object:
-        """The JSON value that starts here, or the problem with it; moves past it."""
+        """Return the JSON value that starts here, or the problem with it; moves past it."""
         while True:
             try:
                 value, end = _decode_at(self._text, self.at)
@@ -218,7 +218,7 @@ class _Window:
         return True
 
     def _may_be_cut(self, problem: json.JSONDecodeError) -> bool:
-        """Whether more text could mend the error: it lies at the edge, or in a string that runs over it."""
+        """Return whether more text could mend the error: it lies at the edge, or in a string that runs over it."""
         open_string = problem.msg.startswith("Unterminated string")
         at_edge = problem.pos >= len(self._text) - len("\\ud83d\\ude00")
         return (open_string or at_edge) and len(self._text) - self.at < MAX_BYTES

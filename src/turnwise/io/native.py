@@ -43,7 +43,7 @@ def unlisted(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -> Example:
-    """The example that a row describes; raises `Unreadable` when it describes none. Unknown fields are ignored."""
+    """Return the example that a row describes, or raise `Unreadable`. Unknown fields are ignored."""
     get = row.get
     context = texts(get("context"), "context")
     return Example(
@@ -64,7 +64,7 @@ def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -
 
 
 def row_id(row: object, default_id: str) -> str:
-    """The id to report a row under when the row itself cannot be used."""
+    """Return the id to report a row under when the row itself cannot be used."""
     try:
         return (name(row.get("id"), "id") if isinstance(row, Mapping) else None) or default_id
     except Unreadable:
@@ -72,7 +72,7 @@ def row_id(row: object, default_id: str) -> str:
 
 
 def checked_text(text: str, field: str) -> str:
-    """The text, if it can be written out again as UTF-8."""
+    """Return the text, if it can be written out again as UTF-8."""
     if not text.isascii():
         try:
             text.encode()
@@ -86,7 +86,7 @@ def checked_text(text: str, field: str) -> str:
 
 
 def checked_response(text: object, field: str = "response") -> str:
-    """The text to judge: neither blank nor endless."""
+    """Return the text to judge: neither blank nor endless."""
     if not isinstance(text, str):
         raise Unreadable.of("text.type", field, kind=kind(text))
     if is_blank(text):
@@ -97,7 +97,7 @@ def checked_response(text: object, field: str = "response") -> str:
 
 
 def texts(value: object, field: str) -> tuple[str, ...]:
-    """A list of texts; one string stands for a list of one, null and "" for none."""
+    """Return a list of texts; one string stands for a list of one, null and "" for none."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -113,12 +113,12 @@ def texts(value: object, field: str) -> tuple[str, ...]:
 
 
 def facts_of(value: object) -> tuple[str, ...]:
-    """The facts that say something; a blank one is none."""
+    """Return the facts that say something; a blank one is none."""
     return tuple(fact for fact in texts(value, "facts") if not is_blank(fact))
 
 
 def name(value: object, field: str) -> str | None:
-    """An identifier: text, or a whole number as tables often have; null and "" mean that there is none."""
+    """Return an identifier: text, or a whole number as tables often have; null and "" mean that there is none."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -131,7 +131,7 @@ def name(value: object, field: str) -> str | None:
 
 
 def names(value: object, field: str) -> tuple[str, ...]:
-    """A list of identifiers."""
+    """Return a list of identifiers."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
@@ -201,14 +201,14 @@ def _either(row: Mapping[str, Any], field: str, alias: str) -> Any:
 
 
 def is_chat(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a whole conversation rather than one response."""
+    """Return whether a row is a whole conversation rather than one response."""
     return row.get("messages") is not None and row.get("response") is None
 
 
 def chat_examples(
     row: Mapping[str, Any], default_id: str, default_system: str
 ) -> Iterator[tuple[str, Example | Problem]]:
-    """Each assistant message that has something before it, under its id; ratings are the whole dialogue's."""
+    """Yield each assistant message that has something before it, under its id; ratings are the whole dialogue's."""
     row_id = name(row.get("id"), "id") or default_id
     raters = names(row.get("raters") or row.get("annotators"), "raters")
     shared: dict[str, Any] = {
@@ -272,7 +272,7 @@ def _content(content: object, field: str) -> str:
 
 
 def object_records(data: object) -> Records:
-    """The rows of a list or any other iterable of dicts and Examples, or of a single one."""
+    """Yield the rows of a list or any other iterable of dicts and Examples, or of a single one."""
     if isinstance(data, Mapping | Example):
         data = [data]
     if not isinstance(data, Iterable) or (isinstance(data, Sequence) and not data):
@@ -288,7 +288,7 @@ def _row(item: object) -> object:
 
 
 def plain(value: Any) -> Any:
-    """A value in the types that a JSON file would give; arrays and their numbers know how to become plain.
+    """Return a value in the types that a JSON file would give; arrays and their numbers know how to become plain.
 
     >>> import numpy
     >>> plain({"ratings": {"Overall": numpy.array([4, 5])}})

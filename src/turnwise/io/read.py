@@ -193,7 +193,7 @@ def describe(row: Row) -> Problem:
 
 
 def file_stem(file: str) -> str:
-    """What a row's file is called in results: its name without the suffixes that tell its format.
+    """Return what a row's file is called in results: its name without the suffixes that tell its format.
 
     >>> file_stem("runs/bot-a.jsonl.gz"), file_stem("<stdin>")
     ('bot-a', 'stdin')
@@ -202,7 +202,7 @@ def file_stem(file: str) -> str:
 
 
 def names_apart(files: Iterable[str]) -> dict[str, str]:
-    """What each file is called beside the others: its stem, after as many folders as tell equal stems apart.
+    """Return what each file is called beside the others: its stem, after as many folders as tell equal stems apart.
 
     >>> list(names_apart(["runs/may/bot.jsonl", "runs/june/bot.jsonl", "runs/june/old.jsonl"]).values())
     ['may/bot', 'june/bot', 'old']
@@ -306,6 +306,6 @@ def _unanswered(problem: Problem, value: object, default_id: str, system: str) -
 
 
 def _system_of(value: object, default: str) -> str:
-    """The system that a faulty row names, if it can still be read."""
+    """Return the system that a faulty row names, if it can still be read."""
     named = value.get("system") if isinstance(value, dict) else None
     return named if isinstance(named, str) and named.strip() and named.isprintable() else default

@@ -40,12 +40,12 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The file's own name."""
+        """Return the file's own name."""
         return PurePosixPath(self.address).name
 
 
 def is_url(address: str | Path) -> bool:
-    """Whether something is an address and not a path; a single letter before the colon is a drive.
+    """Return whether something is an address and not a path; a single letter before the colon is a drive.
 
     >>> is_url("s3://bucket/chats"), is_url("chats.jsonl"), is_url(Path("gs://bucket/chats"))
     (True, False, True)
@@ -54,7 +54,7 @@ def is_url(address: str | Path) -> bool:
 
 
 def as_url(address: str | Path) -> str:
-    """The address as it was typed: a path folds the slashes of an address into one.
+    """Return the address as it was typed: a path folds the slashes of an address into one.
 
     >>> as_url(Path("s3://bucket/chats")), as_url("file:///tmp/chats")
     ('s3://bucket/chats', 'file:///tmp/chats')
@@ -64,12 +64,12 @@ def as_url(address: str | Path) -> str:
 
 
 def places(requests: list[str]) -> list[Place]:
-    """The files that paths, folders, globs and addresses of these stand for, in order."""
+    """Return the files that paths, folders, globs and addresses of these stand for, in order."""
     return [place for request in requests for place in (_at(request) if is_url(request) else _local(request))]
 
 
 def fetch(place: Place, into: Path, start: int = 0, size: int | None = None, before: bytes = b"") -> Path:
-    """A copy of a file, or of a part of it with something put before, under its own name."""
+    """Return a copy of a file, or of a part of it with something put before, under its own name."""
     target = into / place.name
     with _said(place.address), target.open("wb") as out:
         out.write(before)
@@ -84,7 +84,7 @@ def fetch(place: Place, into: Path, start: int = 0, size: int | None = None, bef
 
 
 def blocks(place: Place) -> Iterator[bytes]:
-    """A file's bytes, some at a time."""
+    """Yield a file's bytes, some at a time."""
     with _said(place.address):
         filesystem, path = _open(place.address)
         with filesystem.open_input_file(path) as file:
@@ -188,7 +188,7 @@ def _fs() -> Any:
 
 @contextmanager
 def _said(address: str) -> Iterator[None]:
-    """A problem with an address in one clear line."""
+    """Report a problem with an address in one clear line."""
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as problem:
@@ -206,16 +206,16 @@ class Partition:
     lines: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the partition as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Partition:
-        """The way back."""
+        """Return the partition of `to_dict`'s facts."""
         return cls(**{**facts, "place": Place(**facts["place"])})
 
     def rows(self, *, corpus: str | None, mapping: Mapping[str, str] | None) -> Iterator[Row]:
-        """The rows, as reading the whole file would have given them."""
+        """Yield the rows, as reading the whole file would have given them."""
         if self.size is None and not is_url(self.place.address):
             yield from read_rows([self.place.address], corpus=corpus, mapping=mapping)
             return
@@ -229,7 +229,7 @@ class Partition:
 
 
 def partitions(place: Place, *, whole: bool, most: int = PARTITION_BYTES) -> Iterator[Partition]:
-    """A file of JSON Lines in pieces of about `most` bytes; any other file, or one asked for whole, as it is."""
+    """Yield a file of JSON Lines in pieces of about `most` bytes; any other file, or one asked for whole, as it is."""
     if whole or place.size <= most or not place.name.lower().endswith(tuple(suffixes(splittable=True))):
         yield Partition(place)
         return

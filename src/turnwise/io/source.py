@@ -77,7 +77,7 @@ def printable(name: str) -> str:
 
 
 def stem_of(path: Path) -> str:
-    """A file's name without the suffixes that tell its format.
+    """Return a file's name without the suffixes that tell its format.
 
     >>> stem_of(Path("runs/bot-1.2.jsonl.gz")), stem_of(Path("notes.txt"))
     ('bot-1.2', 'notes')
@@ -90,7 +90,7 @@ def stem_of(path: Path) -> str:
 
 
 def resolve(requests: Sequence[str | Path]) -> list[Source]:
-    """The sources that paths, folders, globs and `-` stand for, in order."""
+    """Return the sources that paths, folders, globs and `-` stand for, in order."""
     sources = [source for request in requests for source in _resolve_one(request)]
     seen: set[Path | None] = set()
     for source in sources:
@@ -139,7 +139,7 @@ def _is_input(file: Path) -> bool:
 
 
 def _hint(path: Path) -> str:
-    """The file that was probably meant: the same stem with another suffix."""
+    """Return the file that was probably meant: the same stem with another suffix."""
     if not path.parent.is_dir():
         return f" (there is no folder {path.parent} either)"
     near = [file for file in path.parent.iterdir() if file.is_file() and stem_of(file) == stem_of(path)]
@@ -148,7 +148,7 @@ def _hint(path: Path) -> str:
 
 @contextmanager
 def open_bytes(source: Source) -> Iterator[io.BufferedReader]:
-    """The source's bytes, decompressed; a broken file or archive becomes one clear line."""
+    """Yield the source's bytes, decompressed; a broken file or archive becomes one clear line."""
     raw: BinaryIO | None = None
     try:
         raw = source.path.open("rb") if source.path else sys.stdin.buffer
@@ -171,7 +171,7 @@ def _peekable(stream: BinaryIO) -> io.BufferedReader:
 
 
 def _decompressed(stream: io.BufferedReader, source: Source) -> io.BufferedReader:
-    """The stream behind an archive's magic number, whatever the file is called."""
+    """Return the stream behind an archive's magic number, whatever the file is called."""
     head = stream.peek(8)
     archive = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
     named = source.path.suffix.lower() if source.path else ""

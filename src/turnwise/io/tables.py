@@ -39,7 +39,7 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
 
 
 def rename(row: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, Any]:
-    """A JSON object with the mapped keys under our names.
+    """Return a JSON object with the mapped keys under our names.
 
     >>> rename({"reply": "Hi.", "score": 4}, {"response": "reply", "ratings.Overall": "score"})
     {'response': 'Hi.', 'ratings': {'Overall': 4}}
@@ -78,7 +78,7 @@ class ColumnPlan:
         self._steps = [(field, sources[field], _converter(field)) for field in _ratings_last(sources)]
 
     def row(self, cells: Mapping[str, Any]) -> dict[str, Any]:
-        """One record of the table as a native row."""
+        """Return one record of the table as a native row."""
         row: dict[str, Any] = {}
         for field, column, convert in self._steps:
             _put(row, field, convert(cells[column]))
@@ -120,7 +120,7 @@ def _converter(field: str) -> Callable[[Any], Any]:
 
 
 def list_cell(cell: Any) -> Any:
-    """The texts in a cell: a JSON list, else one text a line; anything but text is left as it is.
+    """Return the texts in a cell: a JSON list, else one text a line; anything but text is left as it is.
 
     >>> list_cell('["Hi!", "Hello."]'), list_cell("Hi!\\nHello."), list_cell("")
     (['Hi!', 'Hello.'], ['Hi!', 'Hello.'], None)
@@ -134,7 +134,7 @@ def list_cell(cell: Any) -> Any:
 
 
 def rating_cell(cell: Any) -> Any:
-    """The ratings in a cell: a number or a JSON list; an empty cell is a missing rating.
+    """Return the ratings in a cell: a number or a JSON list; an empty cell is a missing rating.
 
     >>> rating_cell("4"), rating_cell("[4, null]"), rating_cell(" "), rating_cell("good")
     (4.0, [4, None], None, 'good')
@@ -157,7 +157,7 @@ def rating_cell(cell: Any) -> Any:
 
 
 def object_cell(cell: Any) -> Any:
-    """A cell that holds a whole JSON value; empty is none, and text that is no JSON stays for the row to report."""
+    """Return the JSON value of a cell, None if it is empty; text that is not JSON stays for the row to report."""
     if not isinstance(cell, str):
         return cell
     if not cell or cell.isspace():
@@ -299,7 +299,7 @@ def _parquet_records(source: Input) -> Records:
 
 
 def frame_records(frame: Any, mapping: Mapping[str, str]) -> Records:
-    """The rows of a polars or pandas data frame."""
+    """Yield the rows of a polars or pandas data frame."""
     if type(frame).__module__.partition(".")[0] == "pandas":
         yield from _pandas_rows(frame, mapping)
         return
@@ -315,7 +315,7 @@ def _frame_rows(frame: pl.DataFrame, plan: ColumnPlan, start: int) -> Records:
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a polars or pandas frame, found out without importing either."""
+    """Return whether a value is a polars or pandas frame, found out without importing either."""
     library = type(value).__module__.partition(".")[0]
     return library in {"polars", "pandas"} and type(value).__name__ in {"DataFrame", "LazyFrame"}
 
@@ -329,7 +329,7 @@ def _pandas_rows(frame: Any, mapping: Mapping[str, str]) -> Records:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell of a pandas frame as Python would write it; its many kinds of nothing become None."""
+    """Return a cell of a pandas frame as Python would write it; its many kinds of nothing become None."""
     if hasattr(cell, "tolist"):
         cell = cell.tolist()
     missing = cell is None or type(cell).__name__ in {"NAType", "NaTType"} or (isinstance(cell, float) and cell != cell)

@@ -59,7 +59,7 @@ class SeenKeys:
 
 
 def report_repeats(rows: Iterable[Row], window: int = WINDOW) -> Iterator[Row]:
-    """The same rows in the same order, but a later row with an earlier row's system and id is a faulty one."""
+    """Yield the same rows in the same order, but a later row with an earlier row's system and id is a faulty one."""
     seen = SeenKeys()
     for batch in _windows(rows, window):
         good = [row for row in batch if row.example is not None]
@@ -103,7 +103,7 @@ class DialoguesOfFiles:
         self._renamed: dict[int, str | None] = {}
 
     def told_apart(self, rows: Iterable[Row], file: str) -> Iterator[Row]:
-        """The rows of the next file, which is called so; those that go on with a dialogue of an earlier one say so."""
+        """Yield the rows of the next file, and mark those that continue a dialogue of an earlier one."""
         mine: dict[int, tuple[int, str | None, bool]] = {}
         for row in rows:
             example = row.example
@@ -133,7 +133,7 @@ class InputIdentity:
         self._rows, self._digest, self._ended = 0, blake2b(digest_size=16), False
 
     def noted(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The same rows, each counted in as it passes."""
+        """Yield the same rows, each counted in as it passes."""
         for row in rows:
             # Folders may be called otherwise on another machine. `ascii` writes the same under every Python.
             facts = (row.id, row.line, row.example, row.error and row.error.code, row.system)
@@ -143,13 +143,13 @@ class InputIdentity:
         self._ended = True
 
     def facts(self) -> dict[str, Any]:
-        """As JSON has it; what was not read to its end has no digest."""
+        """Return names, sizes, rows and digest as a JSON object; without the digest unless all rows were read."""
         digest = self._digest.hexdigest() if self._ended else None
         return {"files": self._files, "rows": self._rows, "digest": digest}
 
 
 def same_input(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two parts were scored from the same input, as far as both know what they were scored from."""
+    """Return whether two parts were scored from the same input, as far as both know what they were scored from."""
     if first["files"] != second["files"]:
         return False
     read_whole = first["digest"] is not None and second["digest"] is not None

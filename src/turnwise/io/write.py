@@ -8,7 +8,7 @@ from turnwise.dialogue import Example
 
 
 def example_to_dict(example: Example) -> dict[str, Any]:
-    """The example as one native JSON object, without what it does not have.
+    """Return the example as one native JSON object, without what it does not have.
 
     >>> example_to_dict(Example("Fine.", context=("Hi!",), id="1", system="bot"))
     {'id': '1', 'context': ['Hi!'], 'response': 'Fine.', 'system': 'bot'}

@@ -62,12 +62,12 @@ class Score:
 
     @property
     def counts(self) -> bool:
-        """Whether the turn has a share in its system's value."""
+        """Return whether the turn has a share in its system's value."""
         return self.value is not None or self.evidence is not None
 
     @property
     def explanation(self) -> str:
-        """The value and what it is made of, in words."""
+        """Return the value and what it is made of, in words."""
         value = "no score" if self.value is None else f"{self.value:.4g}"
         parts = ", ".join(f"{name} {part:.4g}" for name, part in self.parts.items())
         return value + (f" ({parts})" if parts else "") + (f": {self.note}" if self.note else "")
@@ -93,7 +93,7 @@ class Statistic(Protocol):
     def __add__(self, other: Self, /) -> Self: ...
 
     def __sub__(self, other: Self, /) -> Self:
-        """What is left without a part that was added before: an interval leaves out one block at a time."""
+        """Return what is left without a part that was added before: an interval leaves out one block at a time."""
         ...
 
 
@@ -140,12 +140,12 @@ class Metric(ABC):
         return -math.inf, math.inf
 
     def requests(self, example: Example) -> Sequence[Request]:
-        """What this metric asks of models to judge an example; `judge` gets the answers in the same order."""
+        """Return what this metric asks of models to judge an example; `judge` gets the answers in the same order."""
         return ()
 
     @abstractmethod
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
-        """The score of one example, all of whose `needs` are met."""
+        """Return the score of one example, all of whose `needs` are met."""
 
     @property
     def waits(self) -> bool:
@@ -168,11 +168,11 @@ class Metric(ABC):
 
     @property
     def calibrated_to(self) -> str | None:
-        """The pack whose stored constants the scores are made with, where they are made with any."""
+        """Return the pack whose stored constants the scores are made with, where they are made with any."""
         return None
 
     def options(self) -> dict[str, object]:
-        """The options in force, by name, without those that the metric's own name already fixes."""
+        """Return the options in force, by name, without those that the metric's own name already fixes."""
         from turnwise.metrics.registry import preset_of
 
         fixed = {"name", "mode", *preset_of(self.name)}
@@ -342,13 +342,13 @@ def _texts(given: str | Sequence[str], field: str) -> tuple[str, ...]:
 
 
 def requests_of_parts(parts: Mapping[K, Metric], example: Example) -> list[Request]:
-    """All that the parts of a composite ask for; a part whose needs are not met asks for nothing."""
+    """Return all that the parts of a composite ask for; a part whose needs are not met asks for nothing."""
     met = (part for part in parts.values() if part.unmet_need(example) is None)
     return [request for part in met for request in part.requests(example)]
 
 
 def judge_parts(parts: Mapping[K, Metric], example: Example, answers: Sequence[Any]) -> dict[K, Score]:
-    """The score of each part of a composite, given the answers to `requests_of_parts`."""
+    """Return the score of each part of a composite, given the answers to `requests_of_parts`."""
     scores, given = {}, iter(answers)
     for key, part in parts.items():
         lacking = part.unmet_need(example)

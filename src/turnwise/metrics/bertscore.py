@@ -81,7 +81,7 @@ def _mean(values: Floats, tokens: Iterable[str], weights: Mapping[str, float], u
 
 
 def inverse_frequencies(references: Sequence[Iterable[str]]) -> Weighting:
-    """The weight of each token, by the share of references that have it, and that of a token which none has.
+    """Return the weight of each token, by the share of references that have it, and that of a token which none has.
 
     >>> weights, unseen = inverse_frequencies([["i", "like", "tea"], ["i", "know"]])
     >>> {token: round(weight, 3) for token, weight in sorted(weights.items())}, round(unseen, 3)
@@ -126,12 +126,12 @@ class BertScore(RunMetric):
 
     @property
     def floor(self) -> Triple:
-        """What unrelated texts get."""
+        """Return what unrelated texts get."""
         return self._read[0]
 
     @cached_property
     def _read(self) -> tuple[Triple, tuple[float, ...] | str]:
-        """What unrelated texts get, and how a signature names it; the same for as long as the metric lives."""
+        """Return what unrelated texts get, and how a signature names it; the same for as long as the metric lives."""
         if not self.baseline:
             return Triple(0.0, 0.0, 0.0), self.baseline
         if isinstance(self.baseline, str):
@@ -180,7 +180,7 @@ class BertScore(RunMetric):
 
 
 def _read_baseline(path: str, layer: int) -> tuple[Triple, str]:
-    """A layer's line in a file of columns LAYER, P, R and F, and the beginning of the file's SHA-256."""
+    """Return a layer's line in a file of columns LAYER, P, R and F, and the beginning of the file's SHA-256."""
     try:
         content = Path(path).expanduser().read_bytes()
         rows = list(csv.DictReader(content.decode("utf-8").splitlines()))

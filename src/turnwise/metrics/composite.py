@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def linear(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
-    """The plain weighted sum.
+    """Return the plain weighted sum.
 
     >>> [float(term) for term in linear([0.5, 2.0], [1.0, 3.0])]
     [0.5, 6.0]
@@ -35,7 +35,7 @@ def linear(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats
 
 
 def hierarchy(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
-    """Every quality counts as far as all before it do: USL-H in full (Phy et al. 2020, Eq. 1).
+    """Return terms in which each quality counts as far as all before it do: USL-H in full (Phy et al. 2020, Eq. 1).
 
     >>> [float(term) for term in hierarchy([1.0, 1.0, 1.0], [0.5, 1.0, 0.5])]
     [0.5, 0.5, 0.25]
@@ -44,7 +44,7 @@ def hierarchy(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Flo
 
 
 def simplified(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
-    """The first quality counts for itself, the others are a hierarchy: simplified USL-H (Eq. 3).
+    """Return terms of which the first stands alone and the others are a hierarchy: simplified USL-H (Eq. 3).
 
     >>> [float(term) for term in simplified([1.0, 1.0, 1.0], [0.0, 1.0, 0.5])]
     [0.0, 1.0, 0.5]
@@ -53,7 +53,7 @@ def simplified(weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Fl
 
 
 def geometric(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
-    """The weighted geometric mean.
+    """Return the weighted geometric mean.
 
     >>> geometric([1.0, 1.0], [0.25, 1.0]).item()
     0.5
@@ -63,7 +63,7 @@ def geometric(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
 
 
 def harmonic(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
-    """The weighted harmonic mean; 0 where a quality that has a weight is 0.
+    """Return the weighted harmonic mean; 0 where a quality that has a weight is 0.
 
     >>> round(harmonic([1.0, 1.0], [0.5, 1.0]).item(), 4), harmonic([1.0, 1.0], [0.0, 1.0]).item()
     (0.6667, 0.0)
@@ -74,7 +74,7 @@ def harmonic(weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
 
 
 def _stacked(weights: Sequence[float], values: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
-    """The weights as shares of one, and the qualities side by side."""
+    """Return the weights as shares of one, and the qualities side by side."""
     qualities = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in values))
     return np.asarray(weights, dtype=np.float64) / sum(weights), np.stack(qualities, axis=-1)
 
@@ -90,7 +90,7 @@ class Composition:
     mean: Callable[[Sequence[float], Sequence[ArrayLike]], Floats] | None = None
 
     def terms(self, weights: Sequence[float], values: Sequence[ArrayLike]) -> list[Floats]:
-        """What each quality adds; nothing where there is no such thing."""
+        """Return what each quality adds; nothing where there is no such thing."""
         return [] if self.added is None else self.added(weights, values)
 
     def __call__(self, weights: Sequence[float], values: Sequence[ArrayLike]) -> Floats:
@@ -159,7 +159,7 @@ class Composite(RunMetric):
 
 @dataclass(frozen=True, slots=True)
 class CompositePart:
-    """One part: a metric as it was asked for, its weight, and how its score is put on a common scale."""
+    """Hold one part: a metric as it was requested, its weight and the scale of its score."""
 
     name: str
     request: str
@@ -169,11 +169,11 @@ class CompositePart:
 
     @property
     def least(self) -> float:
-        """No normalised score is lower."""
+        """Return the lower bound of normalised scores."""
         return 0.0 if isinstance(self.normaliser, Clamp) else -math.inf if self.normaliser else self.metric.range[0]
 
     def normalised(self, value: float) -> float:
-        """The part's score on the scale that its weight is for."""
+        """Return the part's score on the scale that its weight is for."""
         return value if self.normaliser is None else self.normaliser(value)
 
     def __str__(self) -> str:
@@ -184,7 +184,7 @@ class CompositePart:
 
 @dataclass(frozen=True, kw_only=True)
 class CompositeMetric(Composite):
-    """Asks what its parts ask, judges by them, and says what each part added."""
+    """Combine the scores of its parts, with the contribution of each."""
 
     summary: ClassVar[str] = "a composition of other metrics, read from a configuration"
     cite: ClassVar[str] = "none: the configuration is the user's own"
@@ -231,7 +231,7 @@ class CompositeMetric(Composite):
         return Problem.of("score.part_unscored", why=str(why or "no score"), part=name)
 
     def compose(self, raw: Sequence[float]) -> Score:
-        """The score of the parts' scores, with every part, its normalised value and its contribution."""
+        """Return the score of the parts' scores, with every part, its normalised value and its contribution."""
         values = [part.normalised(value) for part, value in zip(self.parts, raw, strict=True)]
         weights = [part.weight for part in self.parts]
         composition = COMPOSITIONS[self.composition]

@@ -49,13 +49,13 @@ class Sets:
 
     @classmethod
     def of(cls, evidence: Sequence[RealAndSaid], units: IntArray) -> Sets:
-        """The vectors of all turns."""
+        """Return the vectors of all turns."""
         sizes = [len(pair.real) for pair in evidence]
         real = np.stack([vector for pair in evidence for vector in pair.real])
         return cls(np.stack([pair.said for pair in evidence]), real, units, np.repeat(units, sizes))
 
     def enough(self, counts: FloatArray) -> bool:
-        """Whether a resample leaves two vectors on each side."""
+        """Return whether a resample leaves two vectors on each side."""
         return bool(min(counts[self.said_units].sum(), counts[self.real_units].sum()) >= 2)
 
 
@@ -104,7 +104,7 @@ class Distance(SystemMetric):
         return [Embed(context, text, self.pooling, layer, role=self.role) for text in texts]
 
     def _references(self, example: Example) -> Sequence[str]:
-        """All references, or a sample that is the same in every run."""
+        """Return all references, or a sample that is the same in every run."""
         if len(example.references) <= self.most_references:
             return example.references
         return Random(0).sample(example.references, self.most_references)
@@ -219,7 +219,7 @@ class PrecisionRecallDistance(Distance):
 
 
 def _points(curve: Curve) -> tuple[tuple[float, float], ...]:
-    """Some (recall, precision) along the curve."""
+    """Return some (recall, precision) along the curve."""
     every = np.linspace(0, curve.recall.shape[1] - 1, min(POINTS, curve.recall.shape[1])).round().astype(int)
     recall, precision = curve.recall[0, every].tolist(), curve.precision[0, every].tolist()
     return tuple(zip(recall, precision, strict=True))

@@ -26,7 +26,7 @@ PRINTED_DECIMALS = 6
 
 
 def cosines(first: Vectors, second: Vectors) -> Vectors:
-    """The cosine of every row of the first with every row of the second; 0 for a row of zeros.
+    """Return the cosine of every row of the first with every row of the second; 0 for a row of zeros.
 
     >>> cosines(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[0.0, 2.0]])).tolist()
     [[0.8], [0.0]]
@@ -40,7 +40,7 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def average_similarity(hypothesis: Vectors, reference: Vectors) -> float:
-    """The cosine of the mean vectors.
+    """Return the cosine of the mean vectors.
 
     >>> round(average_similarity(np.array([[1, 1], [-2, 0.5]]), np.array([[1, 0], [0, 1]])), 4)
     0.1961
@@ -65,7 +65,7 @@ def extrema(vectors: Vectors, rule: Extrema = "signed", *, zero_floor: bool = Fa
 
 
 def greedy_similarity(hypothesis: Vectors, reference: Vectors) -> tuple[float, float]:
-    """The mean best cosine of the hypothesis' words in the reference, and of the reference's in the hypothesis.
+    """Return the mean best cosine of the hypothesis' words in the reference, and of the reference's in the hypothesis.
 
     >>> greedy = greedy_similarity(np.array([[1, 1], [-2, 0.5]]), np.array([[1, 0], [0, 1]]))
     >>> [round(way, 4) for way in greedy]
@@ -98,7 +98,7 @@ class VectorMetric(TurnMetric):
 
     @abstractmethod
     def compare(self, hypothesis: Vectors, reference: Vectors) -> tuple[float, dict[str, float]]:
-        """The value of two texts that have vectors, and its parts."""
+        """Return the value of two texts that have vectors, and its parts."""
 
     def __post_init__(self) -> None:
         if self.vectors is not None:
@@ -148,7 +148,7 @@ class VectorMetric(TurnMetric):
         )
 
     def _filled(self, rows: Vectors) -> Vectors:
-        """The vectors of a text, with something or nothing in place of those that are missing."""
+        """Return the vectors of a text, with something or nothing in place of those that are missing."""
         missing = np.isnan(rows).sum(axis=1) > 0
         if self.oov == "mean" and self.vectors is not None and missing.any():
             return np.where(missing[:, None], open_vectors(self.vectors).mean, rows)

@@ -39,7 +39,7 @@ _REDUCE: Mapping[Reduction, Callable[[NDArray[np.float64]], Any]] = {
 
 
 def reduced(log_probs: Sequence[float], reduction: Reduction) -> float:
-    """One number for the log-likelihoods of all tokens.
+    """Return one number for the log-likelihoods of all tokens.
 
     >>> [reduced([-1.0, -2.0, -6.0], how) for how in ("mean", "sum", "median", "min")]
     [-3.0, -9.0, -2.0, -6.0]
@@ -48,7 +48,7 @@ def reduced(log_probs: Sequence[float], reduction: Reduction) -> float:
 
 
 def above_cutoff(raw: ArrayLike, cutoff: float) -> NDArray[np.float64]:
-    """How far log-likelihoods lie above a cutoff, as a share of its size: 0 at the cutoff and below, 1 at certainty.
+    """Return how far log-likelihoods lie above a cutoff, as a share of its size: 0 up to the cutoff, 1 at certainty.
 
     >>> above_cutoff([-10, -40, -200], -168).round(6).tolist()
     [0.940476, 0.761905, 0.0]
@@ -93,7 +93,7 @@ class CausalMetric(CalibratedMetric):
 
     @cached_property
     def cutoff(self) -> float | None:
-        """The stored quantile; None while the batch is awaited, or where nothing is normalised."""
+        """Return the stored quantile; None while the batch is awaited, or where nothing is normalised."""
         if self.constants in (RAW, BATCH):
             return None
         request = plain_form(self, without=("constants", "quantile"))
@@ -190,7 +190,7 @@ _TURN = re.compile(r"turn (\d+)")
 
 
 def own_turns(example: Example) -> list[int]:
-    """Where in the context the speaker of the response spoke; without speakers, two people take turns.
+    """Return where in the context the speaker of the response spoke; without speakers, two people take turns.
 
     >>> own_turns(Example("Yes.", ("Any pets?", "No.", "Really?")))
     [1]
@@ -204,7 +204,7 @@ def own_turns(example: Example) -> list[int]:
 
 
 def aggregated(contradictions: Sequence[float], aggregate: Aggregate) -> float:
-    """One probability of contradiction for those with several earlier turns, in their order.
+    """Return one probability of contradiction for those with several earlier turns, in their order.
 
     >>> [aggregated([0.75, 0.0, 0.25], how) for how in ("last", "mean", "max")]
     [0.25, 0.3333333333333333, 0.75]
@@ -215,7 +215,7 @@ def aggregated(contradictions: Sequence[float], aggregate: Aggregate) -> float:
 
 
 def pairs_of(score: Score) -> list[tuple[int, float]]:
-    """Which context turns a score compared the response with, and how probably each pair is a contradiction.
+    """Return which context turns a score compared the response with, and how probably each pair is a contradiction.
 
     >>> pairs_of(Score(0.5, {"turn 2": 0.5}))
     [(1, 0.5)]
@@ -293,7 +293,7 @@ Base = Literal["e", "2", "10"]
 
 
 def group_grams(tokens: Sequence[str], n: int, whole: str) -> list[str]:
-    """The n-grams of one reply; a reply of up to n words is one n-gram, so that no reply goes uncounted.
+    """Return the n-grams of one reply; a reply of up to n words is one n-gram, so that no reply goes uncounted.
 
     >>> group_grams(["so", "do", "i"], 2, "so do i"), group_grams(["Sure", "."], 2, "Sure .")
     (['so do', 'do i'], ['Sure .'])
@@ -345,14 +345,14 @@ class Diversity(GroupMetric):
         return Replies(1, Counts.of(grams))
 
     def value(self, total: Replies) -> float | None:
-        """The entropy of one group; None where a single reply has nothing to differ from."""
+        """Return the entropy of one group; None where a single reply has nothing to differ from."""
         entropy = total.grams.moments.entropy()
         if entropy is None or total.number < 2:
             return None
         return entropy if self.base == "e" else entropy / math.log(float(self.base))
 
     def of_group(self, replies: Iterable[str]) -> float | None:
-        """The diversity of replies that are given as text.
+        """Return the diversity of replies that are given as text.
 
         >>> from turnwise.metrics.registry import load_metric
         >>> round(load_metric("diversity:released").of_group(["Sure .", "Sure .", "OK ."]), 6)

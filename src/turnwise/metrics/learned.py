@@ -36,7 +36,7 @@ _BLENDS: Mapping[str, Callable[[float, float], float]] = {
 
 
 def blended(referenced: float, unreferenced: float, blend: Blend) -> float:
-    """One number of two that lie between 0 and 1.
+    """Return one number of two that lie between 0 and 1.
 
     >>> [round(blended(0.2, 0.8, how), 2) for how in ("min", "max", "geometric", "arithmetic")]
     [0.2, 0.8, 0.4, 0.5]
@@ -45,7 +45,7 @@ def blended(referenced: float, unreferenced: float, blend: Blend) -> float:
 
 
 def scaled(value: float, low: float, high: float) -> float:
-    """Where a value lies between two others, 0 to 1; 0 where they are one and the same.
+    """Return where a value lies between two others, 0 to 1; 0 where they are one and the same.
 
     >>> scaled(3, 2, 4), scaled(9, 2, 4), scaled(2, 2, 2)
     (0.5, 1.0, 0.0)
@@ -154,7 +154,7 @@ class Ruber(Blended):
 
 
 def _likeness(response: npt.NDArray[Any], reference: npt.NDArray[Any]) -> float:
-    """The cosine of two pooled texts, 0 where one of them has no word that has a vector."""
+    """Return the cosine of two pooled texts, 0 where one of them has no word that has a vector."""
     first, second = (rows[~np.isnan(rows).any(axis=1)].astype(np.float64) for rows in (response, reference))
     if not len(first) or not len(second):
         return 0.0

@@ -27,7 +27,7 @@ NO_FAST_PART = "option fast=true: none of its parts has a fast form; leave it ou
 
 
 def surprisals(answer: TokenScores) -> tuple[tuple[str, float], ...]:
-    """Each token with what it costs: its negative log-likelihood in nats.
+    """Return each token with what it costs: its negative log-likelihood in nats.
 
     >>> surprisals(TokenScores(("tea",), (-1.5,)))
     (('tea', 1.5),)
@@ -61,7 +61,7 @@ class Probability(TurnMetric):
 
 
 def fast_form(request: str) -> str:
-    """The request for a metric's fast form; a metric that has none stays as it is.
+    """Return the request for a metric's fast form; a metric that has none stays as it is.
 
     >>> fast_form("usr-mlm:paper[sign=1]"), fast_form("mlm-nce"), fast_form("vup")
     ('usr-mlm:paper[sign=1,fast=true]', 'mlm-nce[fast=true]', 'vup')
@@ -73,7 +73,7 @@ def fast_form(request: str) -> str:
 
 
 def last_turns(context: Sequence[str], turns: str) -> Sequence[str]:
-    """The last turns of a context, as many as an option says: a number, or `all`.
+    """Return the last turns of a context, as many as an option says: a number, or `all`.
 
     >>> last_turns(["a", "b", "c"], "2"), last_turns(["a", "b"], "all")
     (['b', 'c'], ['a', 'b'])

@@ -30,19 +30,19 @@ class OverlapMetric(TurnMetric):
     range = (0.0, 1.0)
 
     def tokens(self, text: str) -> Tokens:
-        """The tokens of a text: nlg-eval's are the words between spaces, ours are tokenised and lower-case."""
+        """Return the tokens of a text: nlg-eval's are the words between spaces, ours are tokenised and lower-case."""
         return tuple(text.split()) if self.mode == "released" else lower_words(text)
 
     @abstractmethod
     def compare(self, hypothesis: Tokens, references: tuple[Tokens, ...]) -> Score:
-        """The score of a response against references that all have words."""
+        """Return the score of a response against references that all have words."""
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         references = self.reference_tokens(example)
         return self.compare(self.tokens(example.response), references) if references else NO_REFERENCE_WORDS
 
     def reference_tokens(self, example: Example) -> tuple[Tokens, ...]:
-        """The tokens of the references that have any."""
+        """Return the tokens of the references that have any."""
         return tuple(tokens for reference in example.references if (tokens := self.tokens(reference)))
 
 
@@ -187,7 +187,7 @@ Aligned = tuple[int, int]
 
 
 def align(hypothesis: Tokens, reference: Tokens) -> list[Aligned]:
-    """Which word of a response stands for which of the reference: the same, else the same stem, else a synonym.
+    """Return which word of a response stands for which of the reference: the same, else the same stem, else a synonym.
 
     >>> align(("a", "quick", "dogs"), ("the", "dog", "fast"))
     [(1, 2), (2, 1)]
@@ -237,7 +237,7 @@ def _places(words: dict[int, str]) -> dict[str, list[int]]:
 
 
 def count_chunks(pairs: list[Aligned]) -> int:
-    """How many runs of words that are neighbours, in the same order, on both sides."""
+    """Return how many runs of words that are neighbours, in the same order, on both sides."""
     followed = set(pairs)
     return sum((place - 1, partner - 1) not in followed for place, partner in pairs)
 
@@ -266,7 +266,7 @@ class Meteor(OverlapMetric):
         return max((self.compare_one(hypothesis, reference) for reference in references), key=_value)
 
     def compare_one(self, hypothesis: Tokens, reference: Tokens) -> Score:
-        """The score against a single reference."""
+        """Return the score against a single reference."""
         pairs = align(hypothesis, reference)
         if not pairs:
             return Score(0.0, {"precision": 0.0, "recall": 0.0, "penalty": 0.0})

@@ -81,17 +81,17 @@ def register(names: Mapping[str, Mapping[str, object]]) -> Callable[[type[M]], t
 
 
 def entries() -> dict[str, Entry]:
-    """All metrics, in the order in which they are listed to people."""
+    """Return all metrics, in the order in which they are listed to people."""
     return dict(METRICS.items())
 
 
 def preset_of(name: str) -> Mapping[str, object]:
-    """The options that a registered name fixes."""
+    """Return the options that a registered name fixes."""
     return METRICS.get(name).preset if name in METRICS else {}
 
 
 def option_types(entry: Entry) -> dict[str, Any]:
-    """The options that a user may set on a metric, with their types."""
+    """Return the options that a user may set on a metric, with their types."""
     hints = typing.get_type_hints(entry.cls)
     hidden = {"name", "mode", *entry.preset}
     return {f.name: hints[f.name] for f in dataclasses.fields(entry.cls) if f.name not in hidden}
@@ -150,7 +150,7 @@ def load_metric(request: str) -> Metric:
 
 
 def load_part(request: str, mode: Mode) -> Metric:
-    """A metric that is part of another one: in the mode of the whole, unless it names its own or has no such mode."""
+    """Return a metric as part of another: in the mode of the whole, unless it names its own or lacks that mode."""
     name, bracket, options = request.partition("[")
     name = name.strip()
     inherits = name in METRICS and mode in METRICS.get(name).cls.modes
@@ -164,7 +164,7 @@ def load_part(request: str, mode: Mode) -> Metric:
 
 
 def plain_form(metric: Metric, whole: Mode = "recommended", without: Iterable[str] = ()) -> str:
-    """The shortest request for a metric, as a part of one in the mode `whole`; some options may be left out.
+    """Return the shortest request for a metric, as a part of one in the mode `whole`; some options may be left out.
 
     >>> plain_form(load_metric("usr-mlm[reduction=sum,scope=response]")), plain_form(load_part("vup", "paper"), "paper")
     ('usr-mlm[reduction=sum]', 'vup')
@@ -192,7 +192,7 @@ def _parse_option(entry: Entry, item: str) -> tuple[str, Any]:
 
 
 def _coerce(text: str, wanted: Any) -> Any:
-    """The value of an option's text, by the type that the metric declares for it."""
+    """Return the value of an option's text, by the type that the metric declares for it."""
     if typing.get_origin(wanted) in (types.UnionType, typing.Union):
         *others, wanted = (choice for choice in typing.get_args(wanted) if choice is not type(None))
         for choice in others:
@@ -241,7 +241,7 @@ GROUPS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def members(group: str, offered: frozenset[str], roles: frozenset[str]) -> Sequence[str]:
-    """The names that a group stands for; without any model the default is the classic group."""
+    """Return the names that a group stands for; without any model the default is the classic group."""
     if group != "default":
         return GROUPS[group]()
     return [name for name in DEFAULT if name != "fbd" or SYSTEMS in offered] if roles else CLASSIC
@@ -295,7 +295,7 @@ def answerable(names: Iterable[str], roles: frozenset[str]) -> list[str]:
 
 
 def lesser_form(metric: Metric, roles: frozenset[str]) -> str | None:
-    """The request for a form of a metric that some models can answer, where they can answer that form only.
+    """Return the request for a form of a metric that some models can answer, where they can answer that form only.
 
     >>> lesser_form(load_metric("usl-h[likability=empathy]"), frozenset({"vup", "nup", "emotion"}))
     'usl-h[likability=empathy,sensible=nup]'
@@ -341,12 +341,12 @@ def list_metrics(offered: frozenset[str] | None = None) -> list[dict[str, str]]:
 
 
 def _answered(name: str, offered: frozenset[str]) -> dict[str, str]:
-    """What a metric lacks of some models, and the form of it that does without."""
+    """Return what a metric lacks of some models, and the form of it that does without."""
     return {"lacks": ", ".join(lacking(name, offered)), "instead": lesser_form(load_metric(name), offered) or ""}
 
 
 def lacking(request: str, offered: frozenset[str]) -> list[str]:
-    """The roles that a metric asks and that are not offered; none where it can be computed.
+    """Return the roles that a metric asks and that are not offered; none where it can be computed.
 
     >>> lacking("length", frozenset()), lacking("usr-mlm", frozenset()), lacking("nup", frozenset({"nup"}))
     ([], ['masked-lm'], [])

@@ -58,7 +58,7 @@ class Constants:
         return scale.mean, scale.std
 
     def bounds(self, request: str, levels: tuple[float, float]) -> tuple[float, float]:
-        """Two quantiles of a metric."""
+        """Return two quantiles of a metric."""
         stored = self._scale(request).quantiles
         absent = [level for level in levels if level not in stored]
         if absent:
@@ -79,12 +79,12 @@ class Constants:
 
 
 def load_constants(name: str) -> Constants:
-    """The set of this name, or the one in a user's own JSON file; a file is read again when it has changed."""
+    """Return the set of this name, or the one in a user's own JSON file; a file is read again when it has changed."""
     return _loaded(name, file_state(Path(name)) if name.endswith(".json") else None)
 
 
 def file_state(path: Path) -> tuple[int, int] | None:
-    """What changes with a file's content: its time and size; None where there is no file."""
+    """Return what changes with a file's content: its time and size; None where there is no file."""
     facts = path.stat() if path.is_file() else None
     return (facts.st_mtime_ns, facts.st_size) if facts else None
 
@@ -134,7 +134,7 @@ def _parse(of: Mapping[str, Any]) -> Scale:
 
 
 def measure(scores: Mapping[str, Sequence[float]], levels: Sequence[float] = LEVELS) -> dict[str, dict[str, Any]]:
-    """A set of constants, ready for JSON, from scores of responses that nobody will be judged on.
+    """Return a set of constants, ready for JSON, from scores of responses that nobody will be judged on.
 
     >>> measure({"nup": [0.0, 1.0]}, levels=[0.5])
     {'nup': {'n': 2, 'mean': 0.5, 'std': 0.5, 'quantiles': {'0.5': 0.5}}}

@@ -44,7 +44,7 @@ class NgramMetric(PooledMetric):
 
     @abstractmethod
     def of_moments(self, moments: CountMoments) -> float | None:
-        """The value of counted n-grams; None where there are none."""
+        """Return the value of counted n-grams; None where there are none."""
 
     def judge(self, example: Example, answers: Sequence[Any] = ()) -> Score:
         value = self.of_moments(CountMoments.of(self.grams(example.response).values()))

@@ -54,7 +54,7 @@ def terms(
     composition: Composition = "HS",
     alphas: Sequence[float] = PUBLISHED_ALPHAS,
 ) -> dict[str, Floats]:
-    """What the score is a sum of: H (Eq. 1), HS (Eq. 3, the one the authors use) or A. Means have no terms.
+    """Return what the score is a sum of: H (Eq. 1), HS (Eq. 3, the one the authors use) or A. Means have no terms.
 
     >>> {name: round(float(value), 2) for name, value in terms(1, 1, 0.5).items()}
     {'U': 0.33, 'S': 0.33, 'SL': 0.17}
@@ -171,12 +171,12 @@ class UslH(CalibratedMetric, Composite):
 
     @property
     def first_two(self) -> tuple[str, str]:
-        """The metrics that stand for understandable and for sensible."""
+        """Return the metrics that stand for understandable and for sensible."""
         return self._form(self.understandable), self._form(self.sensible)
 
     @property
     def likable(self) -> tuple[str, ...]:
-        """The metrics of the likable qualities."""
+        """Return the metrics of the likable qualities."""
         return tuple(self._form(QUALITIES.get(name, name)) for name in self.likability)
 
     def _form(self, request: str) -> str:
@@ -184,12 +184,12 @@ class UslH(CalibratedMetric, Composite):
 
     @cached_property
     def members(self) -> dict[str, Metric]:
-        """The sub-metrics, by the request that names them."""
+        """Return the sub-metrics, by the request that names them."""
         return {name: load_part(name, self.mode) for name in (*self.first_two, *self.likable)}
 
     @cached_property
     def bounds(self) -> dict[str, Bounds]:
-        """The bounds of each sub-metric that does not lie in 0 to 1; none while the batch is awaited."""
+        """Return the bounds of each sub-metric that does not lie in 0 to 1; none while the batch is awaited."""
         if self.constants == BATCH:
             return {}
         forms = {name: plain_form(self.members[name], self.mode) for name in self._unbounded()}

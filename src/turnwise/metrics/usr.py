@@ -66,14 +66,14 @@ class Regression:
     terms: tuple[Term, ...]
 
     def slopes(self) -> dict[str, float]:
-        """What one unit of each raw sub-metric adds to the score."""
+        """Return what one unit of each raw sub-metric adds to the score."""
         slopes: dict[str, float] = {}
         for term in self.terms:
             slopes[term.part] = slopes.get(term.part, 0.0) + term.weight / term.std
         return slopes
 
     def standardised_on(self, scores: Mapping[str, ArrayLike]) -> Regression:
-        """The same weights on z-scores of other data: means and population deviations of these scores.
+        """Return the same weights on z-scores of other data: means and population deviations of these scores.
 
         A sub-metric that does not vary is only centred, so that it adds nothing.
         """
@@ -90,7 +90,7 @@ class Regression:
 
 
 def _published() -> Regression:
-    """The authors' own numbers: weights of their fitted model, moments of their 300 Topical-Chat scores."""
+    """Return the authors' own numbers: weights of their fitted model, moments of their 300 Topical-Chat scores."""
     constants = load_constants("published")
     mlm, dr_c, dr_f = (constants.moments(name) for name in ("usr-mlm", "usr-dr-c", "usr-dr-f"))
     return Regression(
@@ -187,7 +187,7 @@ class Usr(CalibratedMetric, Composite):
 
     @cached_property
     def members(self) -> dict[str, Metric]:
-        """The sub-metrics that feed a quality."""
+        """Return the sub-metrics that feed a quality."""
         return {part: load_part(self.label(part), self.mode) for part in dict.fromkeys(self.feeds)}
 
     @property
@@ -200,7 +200,7 @@ class Usr(CalibratedMetric, Composite):
 
     @cached_property
     def regression(self) -> Regression:
-        """The linear model with the numbers that the options ask for."""
+        """Return the linear model with the numbers that the options ask for."""
         if self.waits:
             moments = dict.fromkeys(self.members, (0.0, 1.0))
         elif self.means:
@@ -360,7 +360,7 @@ class DialogueRetrieval(TurnMetric):
         check_length(self.max_length, SHORTEST_PAIR)
 
     def facts(self, example: Example) -> list[str]:
-        """The facts that there are; released mode reads the corpora's mark for none as a text, as the authors did."""
+        """Return the facts; released mode reads the corpora's mark for a missing one as a text, as the authors did."""
         said = (fact for fact in example.facts if not is_blank(fact))
         return [fact for fact in said if fact != NO_FACT or self.mode != "recommended"]
 
@@ -368,7 +368,7 @@ class DialogueRetrieval(TurnMetric):
         return self._about_facts(example, self.asked_role, self.reads_context)
 
     def _about_facts(self, example: Example, role: str, reads_context: bool) -> list[Classify]:
-        """The questions about the facts, one each or one in all."""
+        """Return the questions about the facts, one each or one in all."""
         facts = self.facts(example)
         if self.fact == "best" and facts:
             return [self._request(example, fact, role, reads_context) for fact in facts]

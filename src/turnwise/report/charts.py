@@ -44,7 +44,7 @@ FILES = tuple(f"{name}{suffix}" for name in NAMES for suffix in SUFFIXES)
 
 
 def ranking_chart(found: Digest) -> alt.FacetChart:
-    """Every system's value with its interval, best on top, one panel per metric."""
+    """Return every system's value with its interval, best on top, one panel per metric."""
     rows = [row for key in found.metrics for row in _ranked(found, key)]
     y = alt.Y(
         "system:N",
@@ -66,7 +66,7 @@ def ranking_chart(found: Digest) -> alt.FacetChart:
 
 
 def distribution_chart(found: Digest) -> alt.FacetChart:
-    """How the turns of each system spread: a histogram per system on a common scale, one panel per metric."""
+    """Return how the turns of each system spread: a histogram per system on a common scale, one panel per metric."""
     rows = [row for key in found.turn_metrics for row in _histograms(found, key)]
     count = len(found.systems)
     axis = alt.Axis(
@@ -99,7 +99,7 @@ def distribution_chart(found: Digest) -> alt.FacetChart:
 
 
 def prd_chart(found: Digest) -> alt.FacetChart:
-    """Every system's curve, one panel per metric; a curve nearer to the upper right corner is better."""
+    """Return every system's curve, one panel per metric; a curve nearer to the upper right corner is better."""
     keys = list(dict.fromkeys(key for (_, key), value in found.values.items() if value.curve))
     titles = {key: _panel(found, key) for key in keys}
     rows = [row for key, title in titles.items() for row in (frame(title, 0.0, 1.0), *_curves(found, key, title))]
@@ -123,14 +123,14 @@ def prd_chart(found: Digest) -> alt.FacetChart:
 
 
 def metric_correlation_chart(found: Digest) -> alt.LayerChart:
-    """Which metrics order the turns alike: Spearman correlation of every pair."""
+    """Return which metrics order the turns alike: Spearman correlation of every pair."""
     keys = list(found.turn_metrics)
     cells = {(second, first): value for (first, second), value in found.metric_correlations.items()}
     return heat_map(cells, rows=keys[1:], columns=keys[:-1], unit="turn", show_n=False)
 
 
 def human_correlation_chart(found: Digest) -> alt.LayerChart:
-    """How far each metric orders the turns as people do: Spearman correlation with every rated quality."""
+    """Return how far each metric orders the turns as people do: Spearman correlation with every rated quality."""
     rows, columns = list(found.turn_metrics), list(found.qualities)
     return heat_map(found.human_correlations, rows=rows, columns=columns, unit=found.rated.unit, show_n=True)
 
@@ -161,7 +161,7 @@ def scatter_chart(found: Digest, quality: str) -> alt.FacetChart:
 
 
 def perturb_chart(result: Perturbation) -> alt.FacetChart:
-    """One panel per metric, one line per transform; bars are one standard deviation over the seeds each way."""
+    """Return one panel per metric, one line per transform; bars are one standard deviation over the seeds each way."""
     titles = labels(dict.fromkeys(row.metric for row in result.rows))
     transforms = list(dict.fromkeys(row.transform for row in result.rows))
     ratios = [row.ratio for row in result.rows]
@@ -192,7 +192,7 @@ def perturb_chart(result: Perturbation) -> alt.FacetChart:
 
 
 def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
-    """Every chart that the result has something to show in, by name."""
+    """Return every chart that the result has something to show in, by name."""
     charts: dict[str, alt.TopLevelMixin] = {}
     if any(value.value is not None for value in found.values.values()):
         charts["ranking"] = ranking_chart(found)
@@ -211,14 +211,14 @@ def all_charts(found: Digest) -> dict[str, alt.TopLevelMixin]:
 
 
 def full_names(found: Digest) -> dict[str, str]:
-    """What stands shortened in the charts, and the full name of each."""
+    """Return what stands shortened in the charts, and the full name of each."""
     words = (word for quality in found.qualities for word in quality.split())
     metrics, systems = shortened_from(found.turn_metrics, METRIC_PLACES), shortened_from(found.systems)
     return {**shortened_from(words, WORD_PLACES), **metrics, **systems}
 
 
 def write_charts(result: Result, folder: Path) -> list[Path]:
-    """Every chart of the report as SVG and PNG; those that another result left there go."""
+    """Write every chart of the report as SVG and PNG and delete those of another result; return the files."""
     charts = all_charts(digest(result))
     folder.mkdir(parents=True, exist_ok=True)
     for file in FILES:

@@ -52,7 +52,7 @@ class Rated:
 
     @property
     def unit(self) -> str:
-        """What one point is."""
+        """Return what one point is."""
         if self.turns and self.dialogues:
             return "item"
         return "dialogue" if self.dialogues else "turn"
@@ -86,22 +86,22 @@ class Digest:
 
     @property
     def all_turns(self) -> int:
-        """How many rows could be read, kept or not."""
+        """Return how many rows could be read, kept or not."""
         return len(self.turns) + self.left_out - self.left_out_bad
 
     @property
     def all_unread(self) -> int:
-        """How many rows could not be read, kept or not."""
+        """Return how many rows could not be read, kept or not."""
         return len(self.unread) + self.left_out_bad
 
     @property
     def is_sample(self) -> bool:
-        """Whether some turns were not kept."""
+        """Return whether some turns were not kept."""
         return self.all_turns > len(self.turns)
 
     @property
     def qualities(self) -> tuple[str, ...]:
-        """What people rated."""
+        """Return what people rated."""
         return tuple(self.quality_labels.values())
 
     @cached_property
@@ -111,12 +111,12 @@ class Digest:
 
     @cached_property
     def turn_metrics(self) -> tuple[str, ...]:
-        """The metrics that gave at least one turn a score."""
+        """Return the metrics that gave at least one turn a score."""
         return tuple(key for key in self.metrics if bool(np.isfinite(self.scores[key]).any()))
 
     @property
     def judging_turns(self) -> tuple[str, ...]:
-        """The metrics that may have a score for a turn."""
+        """Return the metrics that may have a score for a turn."""
         return tuple(key for key in self.metrics if self.basis[key] in ("turns", "pooled turns"))
 
     def based_on(self, basis: Basis) -> list[str]:
@@ -125,7 +125,7 @@ class Digest:
 
     @cached_property
     def system_of(self) -> NDArray[np.intp]:
-        """The number of every turn's system."""
+        """Return the number of every turn's system."""
         return np.array([turn.system for turn in self.turns], dtype=np.intp)
 
     @cached_property
@@ -153,12 +153,12 @@ class Digest:
 
     @cached_property
     def clusters(self) -> NDArray[np.int64]:
-        """What every turn is resampled with."""
+        """Return what every turn is resampled with."""
         return np.array([cluster_key(turn.example) for turn in self.turns], dtype=np.int64)
 
     @cached_property
     def rated(self) -> Rated:
-        """What people rated; a dialogue that was rated as a whole counts once."""
+        """Return what people rated; a dialogue that was rated as a whole counts once."""
         numbers: dict[object, int] = {}
         first: list[int] = []
         group_of = np.full(len(self.turns), -1, dtype=np.intp)
@@ -178,7 +178,7 @@ class Digest:
         )
 
     def _unit(self, position: int) -> object:
-        """What a rating of a turn is of: the turn, or its whole dialogue."""
+        """Return what a rating of a turn is of: the turn, or its whole dialogue."""
         return rated_unit(self.turns[position].example, position)
 
     @cached_property
@@ -193,7 +193,7 @@ class Digest:
         }
 
     def names_of(self, points: Points) -> list[tuple[str, int]]:
-        """The name of every point, and the number of its system."""
+        """Return the name of every point, and the number of its system."""
         first: dict[object, int] = {}
         for position in points.turns:
             first.setdefault(self._unit(position), position)
@@ -220,13 +220,13 @@ class Digest:
         return {pair: spearman(points.scores, points.ratings) for pair, points in self.points.items()}
 
     def human_interval(self, key: str, quality: str, level: float = 0.95) -> Interval | None:
-        """The interval of such a correlation, with the seed of the run."""
+        """Return the interval of such a correlation, with the seed of the run."""
         points = self.points[key, quality]
         return correlation_interval(points.scores, points.ratings, points.clusters, seed=self.seed, level=level)
 
     @property
     def main_quality(self) -> str | None:
-        """The quality that is shown in most detail: the overall one where there is one."""
+        """Return the quality that is shown in most detail: the overall one where there is one."""
         overall = [quality for quality in self.qualities if "overall" in quality.lower()]
         return next(iter([*overall, *self.qualities]), None)
 
@@ -307,7 +307,7 @@ def _verdicts(
 
 
 def file_name(path: str) -> str:
-    """A file without its folders: a report may travel further than a path should.
+    """Return a file without its folders: a report may travel further than a path should.
 
     >>> file_name("/home/me/chats.jsonl"), file_name("C:\\\\data\\\\chats.jsonl")
     ('chats.jsonl', 'chats.jsonl')
@@ -327,7 +327,7 @@ def _finite(values: FloatArray) -> list[float]:
 
 
 def _group_means(values: FloatArray, group_of: NDArray[np.intp], count: int) -> FloatArray:
-    """The mean of the values that each group has, NaN where it has none. Group -1 is nobody's."""
+    """Return the mean of the values that each group has, NaN where it has none. Group -1 is nobody's."""
     present = ~np.isnan(values) & (group_of >= 0)
     sums = np.bincount(group_of[present], weights=values[present], minlength=count)
     sizes = np.bincount(group_of[present], minlength=count)

@@ -45,12 +45,12 @@ def data_of(rows: list[Record]) -> alt.InlineData:
 
 
 def marks(kind: str) -> alt.Chart:
-    """What is drawn of the rows of one kind."""
+    """Return what is drawn of the rows of one kind."""
     return alt.Chart().transform_filter(f"datum.kind === '{kind}'")
 
 
 def system_colour(systems: Sequence[str], *, legend: bool = False) -> alt.Color:
-    """One colour per system."""
+    """Return one colour per system."""
     colours = [light(name) for name in palette.SYSTEMS]
     shades = [colours[place % len(colours)] for place in range(len(systems))]
     look = system_legend(systems) if legend else None
@@ -68,13 +68,13 @@ def system_legend(systems: Sequence[str]) -> alt.Legend | None:
 
 
 def repeating(systems: Sequence[str], looks: Sequence[str | list[float]]) -> alt.Scale:
-    """A shape or a dash for every system: another each time that the colours begin again."""
+    """Return a shape or a dash for every system: another each time that the colours begin again."""
     worn = [looks[place // len(palette.SYSTEMS) % len(looks)] for place in range(len(systems))]
     return alt.Scale(domain=list(systems), range=worn)
 
 
 def frame(panel: str, low: float, high: float) -> Record:
-    """What a panel's horizontal axis must reach: constant values get some space around them."""
+    """Return what a panel's horizontal axis must reach: constant values get some space around them."""
     reach = 0.0 if low < high else abs(low) * 0.2 or 0.2
     return {"panel": panel, "kind": "frame", "from": low - reach, "to": high + reach}
 
@@ -164,7 +164,7 @@ def bin_edges(values: FloatArray) -> FloatArray:
 
 
 def styled(chart: Any) -> Any:
-    """The common look: quiet axes, one typeface."""
+    """Return the common look: quiet axes, one typeface."""
     ink, muted, grid = light("chart-ink"), light("chart-muted"), light("chart-grid")
     return (
         chart.configure(font="sans-serif", background=light("chart-surface"), padding=8)
@@ -180,7 +180,7 @@ def styled(chart: Any) -> Any:
 
 
 def to_svg(chart: alt.TopLevelMixin) -> str:
-    """The chart as SVG text."""
+    """Return the chart as SVG text."""
     import vl_convert
 
     return vl_convert.vegalite_to_svg(_spec(chart), allowed_base_urls=[])
@@ -209,7 +209,7 @@ def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 
 def inline_svg(svg: str, name: str, description: str, full_names: Mapping[str, str] | None = None) -> str:
-    """The SVG of a chart for the page: theme colours, no inline styles, one image to assistive technology.
+    """Return the SVG of a chart for the page: theme colours, no inline styles, one image to assistive technology.
 
     A name that stands shortened says the full one when it is pointed at, as marks say what they are.
     """

@@ -33,7 +33,7 @@ class Piece:
 
 
 def heat(response: str, tokens: Tokens) -> list[Piece]:
-    """The response in pieces, each word that was judged with what its tokens cost together.
+    """Return the response in pieces, each word that was judged with what its tokens cost together.
 
     Where the tokens are not those of the response alone, the text is put together from them.
 
@@ -84,7 +84,7 @@ BYTE_LETTERS = _byte_letters()
 
 
 def _is_letter(character: str) -> bool:
-    """Whether a word may go on here; a byte beyond ASCII is a part of some letter."""
+    """Return whether a word may go on here; a byte beyond ASCII is a part of some letter."""
     return character.isalnum() or BYTE_LETTERS.get(character, 0) > 127
 
 
@@ -95,7 +95,7 @@ def _from_bytes(text: str) -> str:
 
 
 def _laid_over(response: str, words: Iterable[_Word]) -> list[Piece] | None:
-    """The pieces of the response where the words stand in it one after the other, or None."""
+    """Return the pieces of the response where the words stand in it one after the other, or None."""
     plain, origin = _plain_letters(response)
     pieces: list[Piece] = []
     place = end = 0
@@ -124,7 +124,7 @@ def _plain_letters(text: str) -> tuple[str, list[int]]:
 
 
 def _unknown_size(text: str, place: int) -> int:
-    """How far a word reaches that the tokenizer does not know; a mark is a word by itself."""
+    """Return how far a word reaches that the tokenizer does not know; a mark is a word by itself."""
     end = place
     while end < len(text) and not text[end].isspace() and not unicodedata.category(text[end]).startswith("P"):
         end += 1
@@ -151,7 +151,7 @@ def cut(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def steps_of(costs: Sequence[float]) -> tuple[float, ...]:
-    """The least surprisal of each step of colour, so that the rarest words of a metric stand out most.
+    """Return the least surprisal of each step of colour, so that the rarest words of a metric stand out most.
 
     >>> steps_of([0.0, 0.25, 2.0, 3.0, 4.0]), steps_of([1.0, 1.0])
     ((2.0, 3.0, 3.6, 3.9), ())
@@ -162,7 +162,7 @@ def steps_of(costs: Sequence[float]) -> tuple[float, ...]:
 
 
 def shown_step(step: float) -> str:
-    """A step as it stands in the legend.
+    """Return a step as it stands in the legend.
 
     >>> shown_step(2.0), shown_step(0.25)
     ('2.0', '0.25')
@@ -171,7 +171,7 @@ def shown_step(step: float) -> str:
 
 
 def level(cost: float | None, steps: Sequence[float]) -> int:
-    """The step of colour of a word: 0 for an ordinary one."""
+    """Return the step of colour of a word: 0 for an ordinary one."""
     return 0 if cost is None else sum(round(cost, 2) >= step for step in steps)
 
 
@@ -183,7 +183,7 @@ class Heats:
     steps: dict[str, tuple[float, ...]]
 
     def of(self, place: int) -> list[tuple[list[str], list[Piece]]]:
-        """What a turn has to show, each with the metrics that share it."""
+        """Return what a turn has to show, each with the metrics that share it."""
         shared: dict[int, tuple[list[str], list[Piece]]] = {}
         for key in self.steps:
             if (pieces := self.pieces.get((place, key))) is not None:
@@ -192,7 +192,7 @@ class Heats:
 
 
 def heats(found: Digest, chosen: Iterable[int], most: int) -> Heats:
-    """The chosen turns in pieces, by every metric that judged their tokens."""
+    """Return the chosen turns in pieces, by every metric that judged their tokens."""
     pieces: dict[tuple[int, str], list[Piece]] = {}
     costs: dict[str, list[float]] = {}
     for place in chosen:
@@ -207,7 +207,7 @@ def heats(found: Digest, chosen: Iterable[int], most: int) -> Heats:
 
 
 def most_surprising(pieces: Iterable[Piece]) -> str:
-    """The words that cost most, with their numbers, for those who see no colours.
+    """Return the words that cost most, with their numbers, for those who see no colours.
 
     >>> most_surprising([Piece("The", 0.25), Piece(" "), Piece("axolotl", 9.875)])
     '“axolotl” 9.9, “The” 0.2'

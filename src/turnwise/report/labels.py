@@ -25,7 +25,7 @@ DIRECTIONS = {True: "higher is better", False: "lower is better", None: "no bett
 
 
 def printable(text: str) -> str:
-    """The text with everything that a page cannot hold replaced by the usual sign for it.
+    """Return the text with everything that a page cannot hold replaced by the usual sign for it.
 
     >>> printable("a\\x00b\\r\\nc")
     'a�b\\nc'
@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A name as a label: printable, on one line, and never empty.
+    """Return a name as a label: printable, on one line, and never empty.
 
     >>> one_line(" two\\nlines "), one_line("")
     ('two lines', '(unnamed)')
@@ -45,7 +45,7 @@ def one_line(text: str) -> str:
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """A label for every name, no two alike and none that a chart's script takes for its own.
+    """Return a label for every name, no two alike and none that a chart's script takes for its own.
 
     >>> labels(["a", " a"])
     {'a': 'a', ' a': 'a (2)'}
@@ -64,7 +64,7 @@ def labels(names: Iterable[str]) -> dict[str, str]:
 
 
 def decimals(values: Iterable[float]) -> int:
-    """How many decimals a column of such numbers deserves.
+    """Return how many decimals a column of such numbers deserves.
 
     >>> decimals([0.1234, 0.5]), decimals([12.3]), decimals([]), decimals([1234567.0])
     (3, 1, 3, 0)
@@ -74,7 +74,7 @@ def decimals(values: Iterable[float]) -> int:
 
 
 def number(value: float | None, places: int) -> str:
-    """A number with a real minus sign; a dash where there is none.
+    """Return a number with a real minus sign; a dash where there is none.
 
     >>> number(-0.25, 2), number(None, 2), number(-0.0001, 2)
     ('−0.25', '–', '0.00')
@@ -86,7 +86,7 @@ def number(value: float | None, places: int) -> str:
 
 
 def interval(low: float | None, high: float | None, places: int, between: str = " to ") -> str:
-    """Both ends of an interval; nothing where there is none.
+    """Return both ends of an interval; nothing where there is none.
 
     >>> interval(-0.25, 0.5, 2), interval(None, None, 2)
     ('−0.25 to 0.50', '')
@@ -104,7 +104,7 @@ def listed(items: Sequence[str]) -> str:
 
 
 def short_names(names: Iterable[str], most: int = MOST_PLACES) -> dict[str, str]:
-    """Every name as it is, or shortened in the middle; where that makes two alike, elsewhere.
+    """Return every name as it is, or shortened in the middle; where that makes two alike, elsewhere.
 
     >>> list(short_names(["assistant-2026-11-01", "assistant-2026-11-08"], 12).values())
     ['assis…-11-01', 'assis…-11-08']
@@ -121,17 +121,17 @@ def short_names(names: Iterable[str], most: int = MOST_PLACES) -> dict[str, str]
 
 
 def shortened_from(names: Iterable[str], most: int = MOST_PLACES) -> dict[str, str]:
-    """The full name that each shortened one stands for."""
+    """Return the full name that each shortened one stands for."""
     return {short: name for name, short in short_names(names, most).items() if short != name}
 
 
 def shown_as(short: Mapping[str, str | list[str]]) -> str:
-    """What Vega has to compute to show an axis's or a legend's names shortened."""
+    """Return what Vega has to compute to show an axis's or a legend's names shortened."""
     return f"{json.dumps(list(short.values()))}[indexof({json.dumps(list(short))}, datum.label)]"
 
 
 def places(text: str) -> int:
-    """How many places a text takes.
+    """Return how many places a text takes.
 
     >>> places("ab"), places("你好"), places("e\\u0301")
     (2, 4, 1)

@@ -60,7 +60,7 @@ def write_report(result: Result, path: Path, *, title: str | None = None) -> Pat
 
 
 def render(found: Digest, title: str | None = None) -> str:
-    """The whole page."""
+    """Return the whole page."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
@@ -125,7 +125,7 @@ def _default_title(found: Digest) -> str:
 
 
 def _interval_facts(found: Digest) -> dict[str, Any]:
-    """Which metrics have which kind of interval, and the sizes of the resamples."""
+    """Return which metrics have which kind of interval, and the sizes of the resamples."""
     from turnwise.engine.aggregate import BLOCKS
     from turnwise.stats.subsets import RESAMPLES as SUBSETS
 
@@ -143,7 +143,7 @@ def _interval_facts(found: Digest) -> dict[str, Any]:
 
 
 def chosen_turns(found: Digest) -> NDArray[np.intp]:
-    """Which turns the page holds: all, or the ends of every metric and every so many of the rest."""
+    """Return which turns the page holds: all, or the ends of every metric and every so many of the rest."""
     return shown_turns({key: found.scores[key] for key in found.turn_metrics}, len(found.turns))
 
 
@@ -209,7 +209,7 @@ def _turn(found: Digest, turn: Turn, texts: _Texts) -> dict[str, Any]:
 
 
 def _heat(heats: Heats, position: int, columns: Mapping[str, int]) -> dict[str, Any]:
-    """What each word of the response cost, by the metrics that say so: plain text, or text with its number."""
+    """Return what each word of the response cost, by the metrics that say so: plain text, or text with its number."""
     shown = [
         [
             [columns[key] for key in keys],

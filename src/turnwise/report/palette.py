@@ -60,17 +60,17 @@ STRONG = EDGES[-STRONG_STEPS]
 
 
 def light(name: str) -> str:
-    """The colour that charts are drawn in."""
+    """Return the colour that charts are drawn in."""
     return ALL[name][0]
 
 
 def names_by_light() -> dict[str, str]:
-    """Which name a drawn colour stands for."""
+    """Return which name a drawn colour stands for."""
     return {pair[0]: name for name, pair in ALL.items()}
 
 
 def stylesheet() -> str:
-    """The colours as CSS custom properties. Paper is always light."""
+    """Return the colours as CSS custom properties. Paper is always light."""
     dark = _declarations(dark=True)
     return (
         f":root{{color-scheme:light;{_declarations(dark=False)}}}"

@@ -74,13 +74,13 @@ class SystemTable:
 
 
 def metric_table(found: Digest) -> SystemTable:
-    """What the metrics say of every system."""
+    """Return what the metrics say of every system."""
     rows = [SystemRow(system, found.sizes[system], _metric_cells(found, system)) for system in found.systems]
     return SystemTable("Systems", "Turns", _columns(found, found.metrics), rows)
 
 
 def made_of(found: Digest) -> list[tuple[str, str, str]]:
-    """What the values of whole systems rest on: system, metric, facts."""
+    """Return what the values of whole systems rest on: system, metric, facts."""
     return [
         (system, key, value.made_of)
         for key in found.metrics
@@ -90,7 +90,7 @@ def made_of(found: Digest) -> list[tuple[str, str, str]]:
 
 
 def rating_table(found: Digest) -> SystemTable:
-    """What people said of every system; a dialogue that was rated as a whole counts once."""
+    """Return what people said of every system; a dialogue that was rated as a whole counts once."""
     sizes = np.bincount(found.rated.systems, minlength=len(found.systems)).tolist()
     rows = [
         SystemRow(system, size, _rating_cells(found, place))
@@ -173,7 +173,7 @@ class Ends:
 
 
 def ends(found: Digest, heats: Heats) -> list[Ends]:
-    """The worst and the best turns of every metric; the lowest and the highest where it has no direction."""
+    """Return the worst and the best turns of every metric; the lowest and the highest where it has no direction."""
     tables = []
     for key in found.turn_metrics:
         scores = found.scores[key]
@@ -234,12 +234,12 @@ def shortened(text: str) -> str:
 
 
 def unread_rows(found: Digest) -> list[tuple[str, str]]:
-    """Where each row that could not be read stands, and what is wrong with it."""
+    """Return where each row that could not be read stands, and what is wrong with it."""
     return [(f"{file_name(row.file)}, line {row.line}", shortened(str(row.error or ""))) for row in found.unread]
 
 
 def unscored(found: Digest) -> list[tuple[str, str, int]]:
-    """Why turns have no score: reason, metrics, number of turns."""
+    """Return why turns have no score: reason, metrics, number of turns."""
     reasons: dict[tuple[str, int], list[str]] = {}
     for key in found.metrics:
         scores = (turn.scores[key] for turn in found.turns)
@@ -277,7 +277,7 @@ class GroupTable:
 
 
 def group_table(found: Digest) -> GroupTable | None:
-    """What every metric that judges groups says of every group; None where no metric does."""
+    """Return what every metric that judges groups says of every group; None where no metric does."""
     keys = found.based_on("groups")
     columns = _columns(found, keys, found.systems)
     replies = _replies(found) if columns else {}
@@ -336,7 +336,7 @@ class Contradictions:
 
 
 def contradictions(found: Digest) -> Contradictions | None:
-    """What the metric that compared most pairs of turns found; None where none did."""
+    """Return what the metric that compared most pairs of turns found; None where none did."""
     by_metric = {
         key: [(chance, place, turn) for turn in found.turns for place, chance in pairs_of(turn.scores[key])]
         for key in found.metrics

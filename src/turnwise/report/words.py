@@ -49,7 +49,7 @@ def leader(found: Digest, key: str) -> Leader | None:
 
 
 def headlines(found: Digest) -> list[Markup]:
-    """The few sentences that a colleague should read first."""
+    """Return the few sentences that a colleague should read first."""
     return [*_who_leads(found), *_no_direction(found), *_people(found), *_gaps(found)]
 
 
@@ -137,7 +137,7 @@ def _agreement(found: Digest, key: str, quality: str) -> str:
 
 
 def _beyond_chance(found: Digest, key: str, quality: str, tried: int = 1) -> bool:
-    """Whether both say so: p, which knows how few the rows are, and the interval, which knows which are alike."""
+    """Return whether both p (for few rows) and the interval (for rows that are alike) exclude chance."""
     pair = found.human_correlations[key, quality]
     if pair.p is None or pair.p * tried > CHANCE:
         return False

@@ -46,13 +46,13 @@ def randomised_p(
 
 
 def share_as_extreme(values: FloatArray, observed: float) -> float:
-    """The share of values at least as far from zero as the observed one."""
+    """Return the share of values at least as far from zero as the observed one."""
     sizes = np.abs(values)
     return float(np.mean(sizes >= abs(observed) - _TIE * sizes.max()))
 
 
 def coin_flips(count: int, seed: int) -> Callable[[int], FloatArray]:
-    """A source of rows of `count` fair coin flips."""
+    """Return a source of rows of `count` fair coin flips."""
     rng = np.random.default_rng(seed)
     return lambda rows: rng.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
 

@@ -64,7 +64,7 @@ class Rules:
                 raise ValueError(f"shares of {', '.join(kinds)}: give 0 or more, and one above 0")
 
     def draw(self, kinds: Sequence[Kind], rng: Random) -> Kind:
-        """One of the rules."""
+        """Return one of the rules."""
         return rng.choices(kinds, [getattr(self, kind) for kind in kinds])[0]
 
 
@@ -81,7 +81,7 @@ class Utterance:
 
 
 def reorder(words: Words, rng: Random, *, released: bool = False) -> list[str]:
-    """A shuffle. The released form may leave the order as it was; ours does so only if it must.
+    """Return the words in random order. The released form may leave the order as it was; ours only if it must.
 
     >>> sorted(reorder(["so", "do", "i"], Random(1)))
     ['do', 'i', 'so']
@@ -167,7 +167,7 @@ def valid_or_corrupted(
     released: bool = False,
     rules: Rules = PUBLISHED,
 ) -> Utterance:
-    """One training utterance of valid-utterance prediction, negative half of the time unless the rules say otherwise.
+    """Return one training utterance of valid-utterance prediction, half of them negative by default.
 
     `split` cuts the text into what is corrupted: words by default. Hand a WordPiece tokenizer's `tokenize`
     together with `released=True` to train as the released code did.
@@ -241,7 +241,7 @@ CANNED = (
 
 
 def perturbed(answers: Sequence[str], transform: Transform, ratio: float, seed: int = 0) -> list[str]:
-    """All answers in their order, a share of them spoilt.
+    """Return all answers in their order, a share of them spoilt.
 
     >>> perturbed(["so do i", "me too", "no"], "mismatch", 0.0)
     ['so do i', 'me too', 'no']

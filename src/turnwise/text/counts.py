@@ -30,7 +30,7 @@ class Hashed:
 
     @classmethod
     def of(cls, table: Table) -> Hashed:
-        """A table of any kind in this form."""
+        """Return a table of any kind in this form."""
         if isinstance(table, Hashed):
             return table
         return _hashed([table])
@@ -39,7 +39,7 @@ class Hashed:
         return len(self.keys)
 
     def at(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The counts of some things, 0 for those that do not occur."""
+        """Return the counts of some things, 0 for those that do not occur."""
         if not len(self.keys):
             return np.zeros(len(keys), dtype=np.int64)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -111,7 +111,7 @@ def _joined(ranges: Sequence[Hashed]) -> Hashed:
 
 
 def _added_up(keys: NDArray[np.uint64], counts: NDArray[np.integer[Any]]) -> Hashed:
-    """One entry for each key, in order."""
+    """Return one entry for each key, in order."""
     if not len(keys):
         return Hashed(keys, counts.astype(np.int32))
     # The stable sort recognises stretches that are in order, and merely merges them.
@@ -139,7 +139,7 @@ class CountMoments:
 
     @classmethod
     def of_array(cls, counts: NDArray[np.integer[Any]]) -> CountMoments:
-        """The same, to the last bit, of millions of counts."""
+        """Return the moments of millions of counts, equal to those of `of` to the last bit."""
         different, times = np.unique(counts[counts > 0], return_counts=True)
         pairs = list(zip(different.tolist(), times.tolist(), strict=True))
         exact = sum((time * Fraction(count * math.log(count)) for count, time in pairs if count > 1), Fraction())
@@ -174,18 +174,18 @@ class Counts(ABC):
 
     @staticmethod
     def of(things: Iterable[str]) -> Counts:
-        """The counts of one text."""
+        """Return the counts of one text."""
         return Sum((Counter(things),))
 
     @cached_property
     @abstractmethod
     def table(self) -> Table:
-        """Every thing that occurs, with its count."""
+        """Return every thing that occurs, with its count."""
 
     @cached_property
     @abstractmethod
     def moments(self) -> CountMoments:
-        """The moments of the counts."""
+        """Return the moments of the counts."""
 
     @property
     def parts(self) -> tuple[Table, ...]:

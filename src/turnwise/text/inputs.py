@@ -42,7 +42,7 @@ def context_text(turns: Sequence[str], fact: str | None = None, kept: int = CONT
 
 
 def spaced(text: str) -> str:
-    """The text as a treebank tokeniser leaves it: contractions and punctuation stand apart.
+    """Return the text as a treebank tokeniser leaves it: contractions and punctuation stand apart.
 
     >>> spaced("I don't know, she's here.")
     "I do n't know , she 's here ."
@@ -52,7 +52,7 @@ def spaced(text: str) -> str:
 
 
 def unpunctuated(text: str) -> str:
-    """The text as people type it in a hurry: no apostrophes, no marks but question marks.
+    """Return the text as people type it in a hurry: no apostrophes, no marks but question marks.
 
     >>> unpunctuated("I don't know, she's here.")
     'i dont know shes here'
@@ -61,7 +61,7 @@ def unpunctuated(text: str) -> str:
 
 
 def restyled(texts: Sequence[str], rng: Random, share: float = 0.35) -> list[str]:
-    """All texts in one other style with the given probability, as they are otherwise."""
+    """Return all texts in one other style with the given probability, as they are otherwise."""
     if rng.random() >= share:
         return list(texts)
     style = spaced if rng.random() < 0.75 else unpunctuated
@@ -92,7 +92,7 @@ class TfIdf:
         self._idf = {word: math.log((1 + documents) / (1 + count)) for word, count in seen.items()}
 
     def _vector(self, text: str) -> Vector:
-        """The text's vector; empty for a text without words that carry weight."""
+        """Return the text's vector; empty for a text without words that carry weight."""
         raw = {w: n * self._idf.get(w, self._rarest) for w, n in Counter(words_of(text)).items()}
         norm = math.sqrt(sum(weight * weight for weight in raw.values()))
         return {word: weight / norm for word, weight in raw.items()} if norm else {}
@@ -110,24 +110,24 @@ def cosine(a: Vector, b: Vector) -> float:
 
 
 def by_words(tfidf: TfIdf) -> ChooseFact:
-    """The choice by TF-IDF."""
+    """Return the choice by TF-IDF."""
     return lambda response, facts, minimum: choose_fact(response, facts, tfidf, minimum)
 
 
 def by_meaning(embed: Embed) -> ChooseFact:
-    """The choice by an encoder."""
+    """Return the choice by an encoder."""
     return lambda response, facts, minimum: choose_fact_by_meaning(response, facts, embed, minimum)
 
 
 def choose_fact(response: str, facts: Sequence[str], tfidf: TfIdf, minimum: float = 0.0) -> str | None:
-    """The fact closest to the response, or None if none is closer than `minimum`. The first wins a tie."""
+    """Return the fact closest to the response, or None if none is closer than `minimum`. The first wins a tie."""
     asked = tfidf.vector(response)
     scores = [cosine(asked, tfidf.vector(fact)) for fact in facts]
     return _best(facts, scores, minimum)
 
 
 def choose_fact_by_meaning(response: str, facts: Sequence[str], embed: Embed, minimum: float = 0.0) -> str | None:
-    """The same choice by the cosine of an encoder's vectors."""
+    """Return the same choice by the cosine of an encoder's vectors."""
     if not facts:
         return None
     vectors = np.asarray(embed([response, *facts]), dtype=np.float64)

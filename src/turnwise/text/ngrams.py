@@ -20,7 +20,7 @@ FLOOR = 0.1  # the match count that stands for none, from Chen and Cherry 2014
 
 
 def ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """Every run of n neighbouring words.
+    """Return every run of n neighbouring words.
 
     >>> ngrams("a b a".split(), 2)
     [('a', 'b'), ('b', 'a')]
@@ -29,7 +29,7 @@ def ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 
 def joined_ngrams(tokens: Sequence[str], n: int) -> list[str]:
-    """The same as text, which is smaller to keep.
+    """Return the same as text, which is smaller to keep.
 
     >>> joined_ngrams("a b a".split(), 2)
     ['a b', 'b a']
@@ -49,7 +49,7 @@ def count_ngrams(tokens: tuple[str, ...], n: int) -> Mapping[str, int]:
 
 
 def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many words two sequences share in the same order (Hyyrö's bit-vector recurrence, 2004).
+    """Return how many words two sequences share in the same order (Hyyrö's bit-vector recurrence, 2004).
 
     >>> lcs_length("the cat sat on the mat".split(), "the cat on mat".split())
     4
@@ -111,7 +111,7 @@ def bleu_counts(hypothesis: Tokens, references: tuple[Tokens, ...]) -> BleuCount
 
 
 def clipped_matches(hypothesis: Tokens, references: tuple[Tokens, ...], n: int) -> int:
-    """How many n-grams of a text occur in a reference, each no more often than in the reference that has most."""
+    """Return how many n-grams of a text occur in references, each counted up to its maximum in one reference."""
     allowed: dict[tuple[str, ...], int] = {}
     for reference in references:
         for gram, count in Counter(ngrams(reference, n)).items():
@@ -122,7 +122,7 @@ def clipped_matches(hypothesis: Tokens, references: tuple[Tokens, ...], n: int) 
 
 
 def brevity_penalty(length: float, reference_length: float) -> float:
-    """What a text loses for being shorter than its references."""
+    """Return what a text loses for being shorter than its references."""
     if length >= reference_length:
         return 1.0
     return math.exp(1 - reference_length / length) if length else 0.0

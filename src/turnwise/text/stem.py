@@ -31,7 +31,7 @@ RESIDUAL = (
 
 @lru_cache(maxsize=1 << 15)
 def stem(word: str) -> str:
-    """The stem of a word, in lower case.
+    """Return the stem of a word, in lower case.
 
     >>> [stem(word) for word in ("relational", "happily", "flies", "dies", "hopping")]
     ['relat', 'happili', 'fli', 'die', 'hop']
@@ -47,7 +47,7 @@ def stem(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """One letter for each: c for a consonant, v for a vowel; y is a vowel after a consonant."""
+    """Return one letter for each: c for a consonant, v for a vowel; y is a vowel after a consonant."""
     shape = "c"
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape[-1] == "c" and len(shape) > 1)
@@ -56,12 +56,12 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How often a run of consonants follows a run of vowels: Porter's m."""
+    """Return how often a run of consonants follows a run of vowels: Porter's m."""
     return _shape(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
-    """Whether a word ends like `hop`, or is itself like `at`: an e may be missing from it."""
+    """Return whether a word ends like `hop`, or is itself like `at`: an e may be missing from it."""
     shape = _shape(word)
     return shape == "vc" or (shape.endswith("cvc") and word[-1] not in "wxy")
 
@@ -86,7 +86,7 @@ def _past(word: str) -> str:
 
 
 def _restore(base: str) -> str:
-    """A base without its -ed or -ing, spelt as it would stand alone."""
+    """Return a base without its -ed or -ing, spelt as it would stand alone."""
     if base.endswith(("at", "bl", "iz")):
         return base + "e"
     if base[-2:-1] == base[-1] and _shape(base)[-1] == "c":

@@ -43,7 +43,7 @@ _UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0
 
 
 def words(text: str) -> list[str]:
-    """The words and punctuation marks of a text, in order, as they are written.
+    """Return the words and punctuation marks of a text, in order, as they are written.
 
     >>> words("I can't wait, it's 5:30pm!!! 😀👍🏽")
     ['I', 'ca', "n't", 'wait', ',', 'it', "'s", '5:30pm', '!!!', '😀', '👍🏽']
@@ -61,7 +61,7 @@ def _tokens(chunk: str) -> Tokens:
 
 @lru_cache(maxsize=1 << 13)
 def lower_words(text: str) -> Tokens:
-    """The words of a text in lower case, with straight apostrophes: what texts are compared by.
+    """Return the words of a text in lower case, with straight apostrophes: what texts are compared by.
 
     >>> lower_words("Don’t!")
     ('do', "n't", '!')
@@ -89,7 +89,7 @@ _RUNS = frozenset(".`'-")
 
 @lru_cache(maxsize=1 << 13)
 def treebank_words(text: str) -> Tokens:
-    """The words of a text, as they are written.
+    """Return the words of a text, as they are written.
 
     >>> treebank_words('You cannot say "no"!!!')
     ('You', 'can', 'not', 'say', '``', 'no', "''", '!', '!', '!')
@@ -118,7 +118,7 @@ _SHORTENED = frozenset("mr mrs ms dr prof st jr sr vs etc approx inc ltd e.g i.e
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text; one without any mark is a single sentence, and so is one of nothing but marks.
+    """Return the sentences of a text; one without any mark is a single sentence, and so is one of nothing but marks.
 
     >>> sentences("i see . it leaves at 5 p.m. from st. ives! does that suit you?")
     ['i see .', 'it leaves at 5 p.m. from st. ives!', 'does that suit you?']

@@ -28,7 +28,7 @@ from turnwise.problems import Problem
 
 
 def fed(records: Records, stem: str) -> Records:
-    """A row per rated turn; a rated dialogue goes on as a chat, which makes a row of each of its system turns."""
+    """Yield a row per rated turn; a rated dialogue goes on as a chat, which makes a row of each of its system turns."""
     del stem
     context_id = Numbering("c")
 
@@ -75,7 +75,7 @@ OVERALL = "human (overall)"
 
 
 def dstc9(records: Records, stem: str) -> Records:
-    """A chat per dialogue; the items of its raters follow one another and become lists of ratings."""
+    """Yield a chat per dialogue; the items of its raters follow one another and become lists of ratings."""
     for index, (_, group) in enumerate(groupby(records, key=_dialogue)):
         items = list(group)
         line, first = items[0]
@@ -89,7 +89,7 @@ def dstc9(records: Records, stem: str) -> Records:
 
 
 def _dialogue(record: Record) -> object:
-    """What consecutive items of one dialogue share. An unreadable item stands for itself."""
+    """Return what consecutive items of one dialogue share. An unreadable item stands for itself."""
     _, item = record
     return item if isinstance(item, Problem) else (item.get("context") if isinstance(item, dict) else id(item))
 
@@ -116,7 +116,7 @@ SEE_QUALITIES = {
 
 
 def see(records: Records, stem: str) -> Records:
-    """A chat per dialogue, rated by the one person who had it; the facts are the model's persona."""
+    """Yield a chat per dialogue, rated by the one person who had it; the facts are the model's persona."""
 
     def rows_of(item: Any, index: int) -> Iterator[Row]:
         given = mapped(item, "evaluation_results")

@@ -66,14 +66,14 @@ def per_item(records: Records, rows_of: Callable[[Any, int], Iterable[Row]]) -> 
 
 
 def as_problem(problem: Exception) -> Problem:
-    """What is wrong with an item, for its row."""
+    """Return what is wrong with an item, for its row."""
     if isinstance(problem, Unreadable):
         return problem.problem
     return Problem.of("item.shape", "item", reason=f"not as this format has it ({type(problem).__name__}: {problem})")
 
 
 def text(item: Mapping[str, Any], key: str) -> str:
-    """A text that the format promises."""
+    """Return a text that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, str):
         raise Unreadable.of("item.type", key, expected="text", kind=kind(value))
@@ -81,7 +81,7 @@ def text(item: Mapping[str, Any], key: str) -> str:
 
 
 def listed(item: Mapping[str, Any], key: str) -> list[Any]:
-    """A list that the format promises."""
+    """Return a list that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, list):
         raise Unreadable.of("item.type", key, expected="a list", kind=kind(value))
@@ -89,7 +89,7 @@ def listed(item: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def mapped(item: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object that the format promises."""
+    """Return an object that the format promises."""
     value = _promised(item, key)
     if not isinstance(value, dict):
         raise Unreadable.of("item.type", key, expected="an object", kind=kind(value))
@@ -103,7 +103,7 @@ def _promised(item: Mapping[str, Any], key: str) -> Any:
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text that are not blank, stripped.
+    """Return the lines of a text that are not blank, stripped.
 
     >>> lines("hi there \\n how are you ?\\n\\n")
     ['hi there', 'how are you ?']
@@ -112,12 +112,12 @@ def lines(text: str) -> list[str]:
 
 
 def number_or_missing(value: object) -> float | None:
-    """A rating; whatever is no number, such as a remark why there is none, counts as missing."""
+    """Return a rating; whatever is no number, such as a remark why there is none, counts as missing."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def messages(transcript: str) -> list[dict[str, str]]:
-    """The chat messages of a transcript whose turns begin with "User:" or "System:".
+    """Return the chat messages of a transcript whose turns begin with "User:" or "System:".
 
     >>> messages("User: Hi!\\nSystem: Hello.\\nHow are you?")
     [{'role': 'user', 'content': 'Hi!'}, {'role': 'assistant', 'content': 'Hello.\\nHow are you?'}]

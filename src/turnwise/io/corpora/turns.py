@@ -75,7 +75,7 @@ ONE_QUALITY = {
 
 
 def fbd(records: Records, stem: str) -> Records:
-    """One row per context and system; a system that the file does not reveal is called by its column."""
+    """Yield one row per context and system; a system that the file does not reveal is called by its column."""
     corpus = stem.removesuffix("_annotation").removeprefix("fbd_")
     named = FBD_SYSTEMS.get(corpus, ())
 
@@ -119,7 +119,7 @@ SUFFIX = "_EVAL"
 
 
 def grade(records: Records, stem: str) -> Records:
-    """One row per judged response; the release holds no references."""
+    """Yield one row per judged response; the release holds no references."""
     del stem
     context_ids: defaultdict[str, Numbering] = defaultdict(lambda: Numbering("c"))
 
@@ -198,7 +198,7 @@ def _split(cells: Any, texts: int) -> tuple[list[str], list[Any]]:
 
 
 def _is_holistic(cells: Any, texts: int) -> bool:
-    """Whether a first record has a number, then texts, then exactly ten ratings from 1 to 5."""
+    """Return whether a first record has a number, then texts, then exactly ten ratings from 1 to 5."""
     if not isinstance(cells, list) or len(cells) != 1 + texts + RATERS:
         return False
     return cells[0].isdigit() and all(cell.strip() in set("12345") for cell in cells[1 + texts :])
@@ -211,7 +211,7 @@ NO_REFERENCE = "NO REF"
 
 
 def zhao(records: Records, stem: str) -> Records:
-    """One row per item; what the release calls a dialogue's id is the item's."""
+    """Yield one row per item; what the release calls a dialogue's id is the item's."""
     context_id = Numbering("c")
 
     def rows_of(item: Any, index: int) -> Iterator[Row]:

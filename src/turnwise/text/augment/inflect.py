@@ -53,7 +53,7 @@ _VOWELS = re.compile(r"[aeiouy]+")
 
 
 def inflect(base: str, tag: str) -> str:
-    """The form of a base that a tag asks for; of several words, that of the one which carries the ending.
+    """Return the form of a base that a tag asks for; of several words, that of the one which carries the ending.
 
     >>> [inflect(*pair) for pair in (("body of water", "NNS"), ("call up", "VBD"), ("stop", "VBG"), ("happy", "JJR"))]
     ['bodies of water', 'called up', 'stopping', 'happier']
@@ -71,7 +71,7 @@ def inflect(base: str, tag: str) -> str:
 
 
 def _head(words: list[str], tag: str) -> int:
-    """Which of several words is inflected: a verb is the first, a noun the last, or the one before "of"."""
+    """Return which of several words is inflected: a verb is the first, a noun the last, or the one before "of"."""
     if tag.startswith("V"):
         return 0
     of = next((i for i, word in enumerate(words) if word in ("of", "in", "de", "to")), None)
@@ -103,7 +103,7 @@ def _with_s(word: str) -> str:
 
 
 def past(verb: str) -> str:
-    """The past tense.
+    """Return the past tense.
 
     >>> [past(verb) for verb in ("try", "stop", "bake", "visit", "go", "mend")]
     ['tried', 'stopped', 'baked', 'visited', 'went', 'mended']
@@ -112,7 +112,7 @@ def past(verb: str) -> str:
 
 
 def participle(verb: str) -> str:
-    """The past participle."""
+    """Return the past participle."""
     return PARTICIPLE.get(verb) or _with_ed(verb)
 
 
@@ -129,7 +129,7 @@ def _with_ed(verb: str) -> str:
 
 
 def gerund(verb: str) -> str:
-    """The form in -ing.
+    """Return the form in -ing.
 
     >>> [gerund(verb) for verb in ("lie", "make", "see", "run", "prefer", "open")]
     ['lying', 'making', 'seeing', 'running', 'preferring', 'opening']
@@ -163,7 +163,7 @@ def _compared(word: str, *, superlative: bool) -> str:
 
 @cache
 def past_readings() -> dict[str, frozenset[str]]:
-    """Which of past and participle an irregular form can be.
+    """Return which of past and participle an irregular form can be.
 
     >>> sorted(past_readings()["came"]), sorted(past_readings()["told"])
     (['VBD'], ['VBD', 'VBN'])

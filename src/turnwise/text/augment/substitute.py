@@ -64,7 +64,7 @@ class Paraphrase:
 
 
 def slots(text: str, style: Style = "repaired") -> list[Slot]:
-    """The words of an utterance that have a synonym.
+    """Return the words of an utterance that have a synonym.
 
     >>> [text for slot in slots("She repaired two engines.") for text in slot.candidates[:2]]
     ['mended', 'fixed', 'locomotives', 'railway locomotives']
@@ -88,7 +88,7 @@ def slots(text: str, style: Style = "repaired") -> list[Slot]:
 
 
 def _released(word: str, pos: Pos) -> list[str]:
-    """The first name of the first sense whose first name is not the word as written: inflected words always change."""
+    """Return the first name of the first sense that is not the word as written: inflected words always change."""
     lower = word.lower()
     kinds: tuple[Pos, ...] = ("a", "r") if pos == "a" else (pos,)
     names = (synset[0].lower() for part in kinds for synset in synsets(lower, part))
@@ -96,7 +96,7 @@ def _released(word: str, pos: Pos) -> list[str]:
 
 
 def _repaired(word: str, penn: str, pos: Pos) -> Iterable[str]:
-    """Every synonym in the order of the senses, in the form and case of the word."""
+    """Yield every synonym in the order of the senses, in the form and case of the word."""
     lower = word.lower()
     if lower in CLOSED or len(lower) < 3 or not lower.isalpha():
         return
@@ -113,14 +113,14 @@ def _repaired(word: str, penn: str, pos: Pos) -> Iterable[str]:
 
 
 def _is_compared(name: str, penn: str) -> bool:
-    """Whether a comparative is asked of what WordNet lists as one already: "larger" and "elder" have no other."""
+    """Return whether WordNet lists the name as a comparative already: "larger" and "elder" have no other."""
     if penn not in _COMPARING:
         return False
     return name == "elder" or any(base != name for pos in _MODIFIERS for base in base_forms(name, pos))
 
 
 def substituted(text: str, chosen: Iterable[tuple[Slot, str]]) -> str:
-    """The text with words in place of slots, and the articles before them mended.
+    """Return the text with words in place of slots, and the articles before them mended.
 
     >>> substituted("It is an old car.", [(Slot(9, 12, "modifiers", ("big",)), "big")])
     'It is a big car.'
@@ -154,7 +154,7 @@ def paraphrases(
     seed: int = 0,
     rank: Rank | None = None,
 ) -> list[Paraphrase]:
-    """Up to `count` ways to say it: other verbs, other nouns, other adjectives and adverbs, all of these.
+    """Return up to `count` ways to say it: other verbs, other nouns, other adjectives and adverbs, all of these.
 
     Where one of the four changes nothing or repeats another, all words are drawn at random instead; there are fewer
     where the utterance has no more synonyms. `released` gives its four as they are.
@@ -188,7 +188,7 @@ def _of_kind(places: Sequence[Slot], kind: Kind) -> list[Slot]:
 
 
 def _chosen(text: str, places: Sequence[Slot], sense: Sense, rng: Random, rank: Rank | None) -> list[tuple[Slot, str]]:
-    """A candidate for every slot: the first, one at random, or the one that makes the utterance likeliest."""
+    """Return a candidate for every slot: the first, one at random, or the one that makes the utterance likeliest."""
     if sense == "random":
         return [(slot, rng.choice(slot.candidates)) for slot in places]
     if sense == "first" or rank is None:

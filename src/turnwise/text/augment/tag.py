@@ -79,7 +79,7 @@ def _counts() -> dict[str, dict[str, int]]:
 
 
 def frequency(lemma: str, pos: Pos) -> float:
-    """How often a lemma is this part of speech, among its parts of speech.
+    """Return how often a lemma is this part of speech, among its parts of speech.
 
     >>> frequency("work", "v") > frequency("work", "n") > frequency("work", "a")
     True
@@ -90,7 +90,7 @@ def frequency(lemma: str, pos: Pos) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def readings(word: str) -> Weights:
-    """The tags that a word in lower case may have, each with its weight; never none.
+    """Return the tags that a word in lower case may have, each with its weight; never none.
 
     >>> sorted(readings("walked"))
     ['VBD', 'VBN']
@@ -119,7 +119,7 @@ def readings(word: str) -> Weights:
 
 
 def _inflections(word: str, base: str, pos: Pos) -> tuple[str, ...]:
-    """The tags of a word as a form of a base."""
+    """Return the tags of a word as a form of a base."""
     if pos == "n":
         return ("NN",) if word == base else ("NNS",)
     if pos == "r":
@@ -143,7 +143,7 @@ def _by_ending(word: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def is_name(word: str) -> bool:
-    """Whether WordNet knows a word in lower case as a name only, such as "paris".
+    """Return whether WordNet knows a word in lower case as a name only, such as "paris".
 
     >>> is_name("paris"), is_name("table"), is_name("xyzzy")
     (True, False, False)
@@ -203,7 +203,7 @@ for _verb in ("third", "past", "participle", "gerund"):
 
 
 def tag(words: Sequence[str]) -> list[str]:
-    """A Penn Treebank tag for every word of an utterance.
+    """Return a Penn Treebank tag for every word of an utterance.
 
     >>> tag(["Do", "you", "like", "the", "old", "songs", "?"])
     ['VBP', 'PRP', 'VB', 'DT', 'JJ', 'NNS', '.']
@@ -227,7 +227,7 @@ def tag(words: Sequence[str]) -> list[str]:
 
 
 def _options(words: Sequence[str], lower: Sequence[str], place: int, *, first: bool, cased: bool) -> Weights:
-    """The readings of a word where it stands."""
+    """Return the readings of a word where it stands."""
     word, found = lower[place], readings(lower[place])
     after = lower[place + 1] if place + 1 < len(lower) else ""
     before = lower[place - 1] if place else ""
@@ -248,7 +248,7 @@ def _options(words: Sequence[str], lower: Sequence[str], place: int, *, first: b
 
 
 def _before(lower: Sequence[str], path: Sequence[str]) -> str:
-    """What the words so far are to the next one; a "please" or a "well" between changes nothing."""
+    """Return what the words so far are to the next one; a "please" or a "well" between changes nothing."""
     place = len(path) - 1
     while place > 0 and path[place] == "UH":
         place -= 1

@@ -46,7 +46,7 @@ def _exceptions() -> dict[tuple[str, str], list[str]]:
 
 @lru_cache(maxsize=1 << 14)
 def _senses(lemma: str) -> dict[str, list[int]]:
-    """The synset numbers of a lemma by part of speech, in the order of its senses."""
+    """Return the synset numbers of a lemma by part of speech, in the order of its senses."""
     index = _lines("index")
     position = bisect_left(index, f"{lemma} ")
     found, _, senses = index[position].partition(" ") if position < len(index) else ("", "", "")
@@ -56,12 +56,12 @@ def _senses(lemma: str) -> dict[str, list[int]]:
 
 
 def lemmas() -> list[str]:
-    """Every lemma in WordNet, in lower case, words joined by underscores."""
+    """Return every lemma in WordNet, in lower case, words joined by underscores."""
     return [line.partition(" ")[0] for line in _lines("index")]
 
 
 def base_forms(word: str, pos: Pos) -> list[str]:
-    """The lemmas that a lower-case word may be a form of, itself first.
+    """Return the lemmas that a lower-case word may be a form of, itself first.
 
     >>> base_forms("axes", "n")
     ['ax', 'axis']
@@ -85,7 +85,7 @@ def _irregular() -> dict[tuple[str, str], list[str]]:
 
 
 def irregular_forms(base: str, pos: Pos) -> list[str]:
-    """The forms of a lemma that no rule of detachment leads back.
+    """Return the forms of a lemma that no rule of detachment leads back.
 
     >>> irregular_forms("prefer", "v")
     ['preferred', 'preferring']
@@ -94,7 +94,7 @@ def irregular_forms(base: str, pos: Pos) -> list[str]:
 
 
 def morphy(word: str, pos: Pos | None = None) -> str | None:
-    """The first lemma that a lower-case word may be a form of.
+    """Return the first lemma that a lower-case word may be a form of.
 
     >>> morphy("churches"), morphy("better", "r"), morphy("xyzzy")
     ('church', 'better', None)
@@ -106,7 +106,7 @@ def morphy(word: str, pos: Pos | None = None) -> str | None:
 
 
 def synsets(word: str, pos: Pos | None = None) -> list[Synset]:
-    """The synonym sets of a word or any of its base forms, in the order of their senses.
+    """Return the synonym sets of a word or any of its base forms, in the order of their senses.
 
     >>> synsets("quickest", "r")
     [('quickest', 'fastest')]
@@ -122,7 +122,7 @@ def synsets(word: str, pos: Pos | None = None) -> list[Synset]:
 
 @lru_cache(maxsize=1 << 15)
 def synonyms(word: str) -> frozenset[str]:
-    """Every single-word name of every sense of a word: what METEOR lets stand for it.
+    """Return every single-word name of every sense of a word: what METEOR lets stand for it.
 
     >>> sorted(synonyms("cars"))
     ['auto', 'automobile', 'car', 'gondola', 'machine', 'motorcar', 'railcar']
