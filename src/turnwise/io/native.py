@@ -50,17 +50,25 @@ def example_from(row: Mapping[str, Any], default_id: str, default_system: str) -
         response=_response(row),
         context=context,
         references=texts(_either(row, "references", "reference"), "references"),
-        facts=facts_of(_either(row, "facts", "fact")),
         id=name(get("id"), "id") or default_id,
-        system=name(get("system"), "system") or default_system,
         context_id=name(get("context_id"), "context_id"),
         dialogue_id=name(get("dialogue_id"), "dialogue_id"),
-        group=name(_either(row, "group", "group_id"), "group"),
         speakers=_speakers(get("speakers"), len(context) + 1),
-        raters=(raters := names(_either(row, "raters", "annotators"), "raters")),
-        ratings=ratings_of(get("ratings"), raters),
         rated=_rated(get("rated")),
+        **_shared(row, default_system),
     )
+
+
+def _shared(row: Mapping[str, Any], default_system: str) -> dict[str, Any]:
+    """Return the fields that one response and a whole chat have alike."""
+    raters = names(_either(row, "raters", "annotators"), "raters")
+    return {
+        "facts": facts_of(_either(row, "facts", "fact")),
+        "system": name(row.get("system"), "system") or default_system,
+        "group": name(_either(row, "group", "group_id"), "group"),
+        "ratings": ratings_of(row.get("ratings"), raters),
+        "raters": raters,
+    }
 
 
 def row_id(row: object, default_id: str) -> str:
@@ -210,16 +218,7 @@ def chat_examples(
 ) -> Iterator[tuple[str, Example | Problem]]:
     """Yield each assistant message that has something before it, under its id; ratings are the whole dialogue's."""
     row_id = name(row.get("id"), "id") or default_id
-    raters = names(row.get("raters") or row.get("annotators"), "raters")
-    shared: dict[str, Any] = {
-        "facts": facts_of(row.get("facts") or row.get("fact")),
-        "system": name(row.get("system"), "system") or default_system,
-        "dialogue_id": name(row.get("dialogue_id"), "dialogue_id") or row_id,
-        "group": name(row.get("group") or row.get("group_id"), "group"),
-        "ratings": ratings_of(row.get("ratings"), raters),
-        "raters": raters,
-        "rated": "dialogue",
-    }
+    shared = {"dialogue_id": name(row.get("dialogue_id"), "dialogue_id") or row_id, **_shared(row, default_system)}
     speakers, spoken, nothing = list[str](), list[str](), True
     for index, (position, role, text) in enumerate(_turns(row["messages"])):
         if role == "assistant" and spoken:
@@ -231,7 +230,10 @@ def chat_examples(
                 yield turn_id, fault.problem
             else:
                 everybody = (*speakers, role)
-                yield turn_id, Example(response, tuple(spoken), id=turn_id, speakers=everybody, **shared)
+                yield (
+                    turn_id,
+                    Example(response, tuple(spoken), id=turn_id, speakers=everybody, rated="dialogue", **shared),
+                )
         if not is_blank(text):
             speakers.append(role)
             spoken.append(text)

@@ -69,20 +69,13 @@ def merged(tables: Sequence[Table]) -> Table:
     size = sum(map(len, hashed))
     spill.release(size * ENTRY_BYTES)
     if size <= RANGE:
-        return _concatenated([(table.keys, table.counts) for table in hashed])
+        return _added_up(np.concatenate([t.keys for t in hashed]), np.concatenate([t.counts for t in hashed]))
     ends = np.linspace(0, 2.0**64, size // RANGE + 2)[1:-1].astype(np.uint64)
-    cuts = [[0, *np.searchsorted(table.keys, ends).tolist(), len(table)] for table in hashed]
-    return _joined(
-        [
-            _concatenated(
-                [
-                    (t.keys[cut[i] : cut[i + 1]], t.counts[cut[i] : cut[i + 1]])
-                    for t, cut in zip(hashed, cuts, strict=True)
-                ]
-            )
-            for i in range(len(ends) + 1)
-        ]
-    )
+    cuts = [np.searchsorted(table.keys, ends) for table in hashed]
+    keys = [np.split(table.keys, cut) for table, cut in zip(hashed, cuts, strict=True)]
+    counts = [np.split(table.counts, cut) for table, cut in zip(hashed, cuts, strict=True)]
+    ranges = zip(zip(*keys, strict=True), zip(*counts, strict=True), strict=True)
+    return _joined([_added_up(np.concatenate(some), np.concatenate(of)) for some, of in ranges])
 
 
 def _hashed(tables: Sequence[Mapping[str, int]]) -> Hashed:
@@ -91,10 +84,6 @@ def _hashed(tables: Sequence[Mapping[str, int]]) -> Hashed:
     digests = b"".join([blake2b(thing, digest_size=8).digest() for thing in things])
     counts = [count for table in tables for count in table.values()]
     return _added_up(np.frombuffer(digests, dtype="<u8").astype(np.uint64), np.array(counts, dtype=np.int64))
-
-
-def _concatenated(columns: Sequence[tuple[NDArray[np.uint64], NDArray[np.integer[Any]]]]) -> Hashed:
-    return _added_up(np.concatenate([keys for keys, _ in columns]), np.concatenate([counts for _, counts in columns]))
 
 
 def _joined(ranges: Sequence[Hashed]) -> Hashed:

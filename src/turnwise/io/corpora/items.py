@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from turnwise.io.base import Reader, Records, Unreadable, kind
 from turnwise.problems import Problem
 
+T = TypeVar("T")
 Row = dict[str, Any]
 # What a reader trips over where a release has something else than it always had.
 OF_OTHER_SHAPE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -74,32 +75,26 @@ def as_problem(problem: Exception) -> Problem:
 
 def text(item: Mapping[str, Any], key: str) -> str:
     """Return a text that the format promises."""
-    value = _promised(item, key)
-    if not isinstance(value, str):
-        raise Unreadable.of("item.type", key, expected="text", kind=kind(value))
-    return value.strip()
+    return _promised(item, key, str, "text").strip()
 
 
 def listed(item: Mapping[str, Any], key: str) -> list[Any]:
     """Return a list that the format promises."""
-    value = _promised(item, key)
-    if not isinstance(value, list):
-        raise Unreadable.of("item.type", key, expected="a list", kind=kind(value))
-    return value
+    return _promised(item, key, list, "a list")
 
 
 def mapped(item: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return an object that the format promises."""
-    value = _promised(item, key)
-    if not isinstance(value, dict):
-        raise Unreadable.of("item.type", key, expected="an object", kind=kind(value))
-    return value
+    return _promised(item, key, dict, "an object")
 
 
-def _promised(item: Mapping[str, Any], key: str) -> Any:
+def _promised(item: Mapping[str, Any], key: str, wanted: type[T], expected: str) -> T:
     if not isinstance(item, Mapping) or key not in item:
         raise Unreadable.of("item.missing", key)
-    return item[key]
+    value = item[key]
+    if not isinstance(value, wanted):
+        raise Unreadable.of("item.type", key, expected=expected, kind=kind(value))
+    return value
 
 
 def lines(text: str) -> list[str]:

@@ -258,15 +258,10 @@ def _before(lower: Sequence[str], path: Sequence[str]) -> str:
 def _class(word: str, reading: str) -> str:
     if reading == "PRP":
         return "object" if word in _OBJECT else "pronoun"
-    if word in _THIS:
-        return "this"
-    if word in _BE or (word == "'s" and reading == "VBZ"):
+    if word == "'s" and reading == "VBZ":
         return "be"
-    if word in _HAVE:
-        return "have"
-    if word in _NOT:
-        return "not"
-    return "modal" if word in _DO else _CLASSES[reading]
+    closed = {"this": _THIS, "be": _BE, "have": _HAVE, "not": _NOT, "modal": _DO}
+    return next((name for name, words in closed.items() if word in words), _CLASSES[reading])
 
 
 def _fit(before: str, reading: str) -> float:
