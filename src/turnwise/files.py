@@ -25,6 +25,8 @@ from turnwise.problems import Problem
 LOCK = ".turnwise-lock"
 STAGE = ".turnwise-save"
 LIST = "save.json"
+# How every text begins that `sealed` wrote.
+SEALED = b'{"sha256": "'
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def unsealed(content: bytes) -> dict[str, Any]:
 
 
 def _seal(rest: bytes) -> str:
-    return f'{{"sha256": "{hashlib.sha256(rest).hexdigest()}",'
+    return f'{SEALED.decode()}{hashlib.sha256(rest).hexdigest()}",'
 
 
 def sha256_of(path: Path) -> str:

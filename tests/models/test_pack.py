@@ -18,6 +18,7 @@ import pytest
 from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.errors import TurnwiseError
+from turnwise.files import sealed
 from turnwise.models.export.build_pack import build_pack, roles_in
 from turnwise.models.pack import load_models, load_pack, pack_card, verify_pack
 from turnwise.models.requests import Classify, Embed, Lookup, Window
@@ -34,8 +35,9 @@ def copy(small_pack: Path, tmp_path: Path) -> Path:
 
 def edit(pack: Path, change) -> None:
     manifest = json.loads((pack / "manifest.json").read_text())
+    del manifest["sha256"]
     change(manifest)
-    (pack / "manifest.json").write_text(json.dumps(manifest))
+    (pack / "manifest.json").write_text(sealed(manifest))
 
 
 def one_line(problem: pytest.ExceptionInfo[TurnwiseError]) -> str:
@@ -117,12 +119,19 @@ def test_one_role_can_be_replaced_alone(checkpoints: dict[str, Path], small_pack
 def test_the_calibration_of_a_kept_pack_is_carried(checkpoints: dict[str, Path], copy: Path, tmp_path: Path) -> None:
     content = json.dumps({"vup": {"mean": 0.5}}).encode()
     (copy / "calibration.json").write_bytes(content)
-    manifest = json.loads((copy / "manifest.json").read_text())
-    digest = hashlib.sha256(content).hexdigest()
-    manifest["files"]["calibration.json"] = {"sha256": digest, "size": len(content)}
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    entry = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    edit(copy, lambda manifest: manifest["files"].update({"calibration.json": entry}))
     pack = build_pack([checkpoints["nup"]], tmp_path / "pack", name="p", licence="none", keep=copy)
     assert pack.calibration == {"vup": {"mean": 0.5}}
+
+
+def test_a_changed_byte_of_a_manifest_is_found(copy: Path) -> None:
+    path = copy / "manifest.json"
+    content = path.read_bytes()
+    for place in (0, 3, 20, 90, *range(200, len(content), len(content) // 40)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :])
+        with pytest.raises(TurnwiseError, match=r"manifest\.json: not"):
+            load_pack(copy)
 
 
 def test_a_role_that_shares_other_words_cannot_be_kept(

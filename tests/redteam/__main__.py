@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.redteam import caches, runs, shards
+from tests.redteam import caches, packs, runs, shards
 
 Attack = Callable[[int, random.Random, Path], Counter[str]]
 
@@ -20,6 +20,7 @@ Attack = Callable[[int, random.Random, Path], Counter[str]]
 ATTACKS: dict[str, tuple[Attack, int, int]] = {
     "caches": (caches.attack, 1000, 25),
     "shards": (shards.attack, 1000, 40),
+    "packs": (packs.attack, 1000, 40),
     "signals": (runs.attack_signals, 200, 2),
     "single files": (runs.attack_others, 100, 1),
     "crowds": (runs.attack_crowds, 70, 1),

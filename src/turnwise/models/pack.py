@@ -20,6 +20,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from turnwise.errors import TurnwiseError, in_brief
+from turnwise.files import SEALED, unsealed
 from turnwise.models.kinds import KINDS, Model, ModelSource
 from turnwise.models.onnx.session import thread_count
 from turnwise.models.requests import WHOLE, Lookup, Request, TokenScores, Window
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+KEYS = frozenset({"format", "name", "version", "licence", "languages", "files", "roles"})
 SUFFIXES = frozenset({".onnx", ".safetensors", ".json", ".txt", ".bin"})
 
 
@@ -106,10 +108,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, *_written: int) -> Manifest:
+    text = path.read_bytes()
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise TurnwiseError(f"{path}: not valid JSON ({problem})") from None
+        # Version 0.1 wrote no seal.
+        content = unsealed(text) if text.startswith(SEALED) else json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise TurnwiseError(f"{path}: not valid JSON, or damaged ({in_brief(problem)})") from None
     try:
         return _parse(content)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
@@ -119,6 +123,9 @@ def _read(path: Path, *_written: int) -> Manifest:
 def _parse(content: Any) -> Manifest:
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']!r}; this version reads format {FORMAT}")
+    # A damaged seal would look like a key.
+    if strange := sorted(set(content) - KEYS):
+        raise ValueError(f"unknown key {strange[0]!r}")
     files = {name: FileEntry(str(of["sha256"]), int(of["size"])) for name, of in content["files"].items()}
     for name in files:
         check_name(name)

@@ -17,7 +17,7 @@ from turnwise.engine.answer import answer_requests
 from turnwise.engine.cache import Cache
 from turnwise.engine.score import cluster_key
 from turnwise.errors import TurnwiseError
-from turnwise.files import write_json
+from turnwise.files import sealed, write_text
 from turnwise.io.base import readers
 from turnwise.io.read import read_rows
 from turnwise.models import quality as about
@@ -374,7 +374,8 @@ def _record(pack: Pack, figures: Sequence[Finding]) -> None:
             for f in figures
             if f.role == role and f.value is not None
         ]
-    write_json(path, manifest, indent=1)
+    manifest.pop("sha256", None)
+    write_text(path, sealed(manifest, indent=1))
 
 
 HEADS = ("role", "corpus", "quality", "score", "value", "n", "bar", "reached", "quick", "papers", "length alone",

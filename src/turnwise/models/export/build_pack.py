@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.errors import TurnwiseError
-from turnwise.files import atomic
+from turnwise.files import atomic, sealed, write_text
 from turnwise.interrupts import checked, deferred
 from turnwise.models.export.networks import LONGEST, Bert, Llama, WordTable, trunk_weights
 from turnwise.models.export.storage import Floats, quantise
@@ -253,8 +253,7 @@ class PackBuilder:
             "files": files,
             "roles": self.roles,
         }
-        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        (self.out / MANIFEST).write_text(text, encoding="utf-8")
+        write_text(self.out / MANIFEST, sealed(manifest, indent=1))
         return Pack(self.out)
 
 
