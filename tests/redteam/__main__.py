@@ -19,6 +19,7 @@ Attack = Callable[[int, random.Random, Path], Counter[str]]
 # Each with its rounds, in the long form and in the short one.
 ATTACKS: dict[str, tuple[Attack, int, int]] = {
     "caches": (caches.attack, 1000, 25),
+    "crowds on caches": (caches.attack_crowds, 60, 2),
     "shards": (shards.attack, 1000, 40),
     "packs": (packs.attack, 1000, 40),
     "signals": (runs.attack_signals, 200, 2),

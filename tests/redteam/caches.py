@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def attack(rounds: int, rng: random.Random, work: Path) -> Counter[str]:
     """Return how many damaged caches were tried, and how many did harm."""
-    truth = {_key(number): _answer(number) for number in range(ANSWERS)}
+    truth = _truth()
     whole, open_ = work / "whole", work / "open"
     cache = Cache(whole)
     for number in range(0, ANSWERS, 20):
@@ -52,6 +53,35 @@ def attack(rounds: int, rng: random.Random, work: Path) -> Counter[str]:
             counts[f"HARM {type(problem).__name__}: {problem}"] += 1
         shutil.rmtree(folder)
     return counts
+
+
+def attack_crowds(rounds: int, rng: random.Random, work: Path) -> Counter[str]:
+    """Let four processes use one damaged cache at a time; return counts as `attack` does."""
+    cache, counts = Cache(work / "whole"), Counter[str]()
+    cache.put(_truth())
+    cache.close()
+    with get_context("spawn").Pool(4) as processes:
+        for number in range(rounds):
+            folder = work / str(number)
+            shutil.copytree(work / "whole", folder)
+            damage(rng, folder)
+            counts["groups of four on a damaged cache"] += 1
+            for found in processes.map(_counts_of, [folder] * 4, chunksize=1):
+                counts += found
+    return counts
+
+
+def _counts_of(folder: Path) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    try:
+        counts["HARM wrong answer"] += _use(folder, _truth(), counts)
+    except Exception as problem:
+        counts[f"HARM {type(problem).__name__}: {problem}"] += 1
+    return counts
+
+
+def _truth() -> dict[bytes, Any]:
+    return {_key(number): _answer(number) for number in range(ANSWERS)}
 
 
 def _use(folder: Path, truth: dict[bytes, Any], counts: Counter[str]) -> bool:
