@@ -95,3 +95,22 @@ def test_start_up_imports_nothing_heavy() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr == "[] []\n"
+
+
+# What holds of a package as a whole, or of several of its modules.
+WHOLE = {"bots/test_asking", "bots/test_bots", "metrics/test_contract", "metrics/test_metric_pages"}
+WHOLE |= {"models/test_invariance"}
+
+
+def test_a_test_file_names_the_module_that_it_tests() -> None:
+    """`tests/PACKAGE/test_MODULE_topic.py` tests `PACKAGE/MODULE.py`, or a module or folder inside of it."""
+    lost = []
+    for path in Path(__file__).parent.glob("*/test_*.py"):
+        package, name = ROOT / path.parent.name, path.stem.removeprefix("test_")
+        if not (package / "__init__.py").exists():
+            continue
+        folders = [folder for folder in package.iterdir() if (folder / "__init__.py").exists()]
+        known = {module.stem for module in package.glob("*.py")} | {folder.name for folder in folders}
+        if not any(f"{name}_".startswith(f"{module}_") for module in known):
+            lost.append(f"{package.name}/{path.stem}")
+    assert set(lost) == WHOLE

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_models import checkpoints, toy, toy_pack  # noqa: F401  (fixtures)
 
+from tests.metrics.toy_models import checkpoints, toy, toy_pack  # noqa: F401  (fixtures)
 from turnwise.dialogue import Example
 
 Corpus = Callable[[str], list[Example]]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_models import Toy
 
 import turnwise as tw
+from tests.metrics.toy_models import Toy
 from turnwise.analyses.config import composite_of
 from turnwise.dialogue import Example
 from turnwise.engine.answer import answer_requests

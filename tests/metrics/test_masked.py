@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from toy_models import Toy
 
 import turnwise as tw
+from tests.metrics.toy_models import Toy
 from turnwise.metrics.masked import dialogue_request, surprisals
 from turnwise.models.requests import TokenScores, Window
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gmean, hmean
-from toy_models import Toy
 
 import turnwise as tw
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import expand, lesser_form, load_metric

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_models import Toy
 
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import usr

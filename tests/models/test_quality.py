@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 from sklearn.metrics import f1_score
+
 from tests.conftest import EXAMPLES
 from tests.models.conftest import WORDS
 from tests.models.test_invariance import Bounded, Crowded, assert_same
 from tests.train.tiny import dialogues
-
 from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import read_rows

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
-from toy_models import Toy
 
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Measured

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.conftest import EXAMPLES, turnwise
 
 THREE = "length,distinct-1,meteor"

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import turnwise
 
 import turnwise as tw
+from tests.conftest import turnwise
 from turnwise.analyses.evaluate import score_part
 from turnwise.analyses.part import Part, Shard
 from turnwise.analyses.shards import merge, save_part

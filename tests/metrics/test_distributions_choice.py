@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from test_distances import sentence
 
+from tests.metrics.test_distributions import sentence
 from turnwise.models.pack import Pack
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "pack" / "choose.py"

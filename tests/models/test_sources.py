@@ -12,7 +12,6 @@ from safetensors.numpy import load_file, save_file
 pytest.importorskip("torch", reason="checkpoints run through torch: pip install 'turnwise[torch]'")
 
 from tests.models.conftest import bert_tokenizer, byte_tokenizer
-
 from turnwise.analyses.evaluate import evaluate
 from turnwise.engine.answer import answer_requests
 from turnwise.errors import TurnwiseError

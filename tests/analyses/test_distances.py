@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 from typer.testing import CliRunner
 
+from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 from turnwise.analyses.distances import normality, perturb
 from turnwise.cli.app import app
 from turnwise.engine.answer import answer_requests

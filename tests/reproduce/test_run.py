@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conftest import turnwise
 
 import turnwise as tw
+from tests.conftest import turnwise
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.registry import entries, load_metric
 from turnwise.models.pack import Pack

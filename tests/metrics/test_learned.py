@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gmean
 from sklearn.metrics.pairwise import cosine_similarity
-from toy_models import Toy
 
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score

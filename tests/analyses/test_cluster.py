@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import turnwise
-from tests.engine.test_shards import rows
 
 import turnwise as tw
+from tests.analyses.test_shards import rows
+from tests.conftest import turnwise
 from turnwise.io.read import read_rows
 from turnwise.io.remote import Partition, Place, partitions, places, store
 from turnwise.metrics.registry import load_metric

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 from sklearn.metrics.pairwise import cosine_similarity
-from toy_models import Toy
 
 import turnwise as tw
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.embeddings import average_similarity, cosines, extrema, greedy_similarity

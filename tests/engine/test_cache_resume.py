@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.engine.resume import experiment
 from tests.models.conftest import bert_config, bert_tokenizer, bert_weights, write
-
 from turnwise.models.export.build_pack import build_pack
 
 pytest.importorskip("onnx", reason="building a pack needs the extra [torch]")

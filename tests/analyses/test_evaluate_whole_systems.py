@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 
+from tests.models.conftest import WORDS, checkpoints, full_pack  # noqa: F401  (fixtures)
 from turnwise.analyses.compare import compare
 from turnwise.analyses.evaluate import Result, evaluate
 from turnwise.analyses.fit import fit

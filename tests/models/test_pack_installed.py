@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import EXAMPLES, add_entry_points
 
 import turnwise
+from tests.conftest import EXAMPLES, add_entry_points
 from turnwise.models.pack import DEFAULT_PACK, installed_packs, pack_card
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
-from toy_models import Toy
 
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example, mean_rating
 from turnwise.engine.score import judge_examples
 from turnwise.errors import TurnwiseError

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.conftest import EXAMPLES, turnwise
 
 ALL_COMMANDS = "score compare metaeval agreement fit select train pack data list reproduce".split()

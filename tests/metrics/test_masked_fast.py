@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 
 import pytest
-from toy_models import Toy
 
+from tests.metrics.toy_models import Toy
 from turnwise.dialogue import Example
 from turnwise.errors import TurnwiseError
 from turnwise.metrics import usr

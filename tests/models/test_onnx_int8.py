@@ -12,8 +12,8 @@ pytest.importorskip("onnx", reason="graphs are rewritten with onnx: pip install 
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tests.models.test_invariance import Bounded, Crowded, asked, assert_same
 
+from tests.models.test_invariance import Bounded, Crowded, asked, assert_same
 from turnwise.engine.answer import answer_requests, request_key
 from turnwise.errors import TurnwiseError
 from turnwise.models.onnx.int8 import GELU_ZERO, LEAST_GELU, _Rewriter
