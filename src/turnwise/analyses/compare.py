@@ -15,8 +15,9 @@ from turnwise.analyses.evaluate import Result, evaluated
 from turnwise.analyses.gate import FEWEST, Gate, Kind, gates_of
 from turnwise.analyses.pairs import GIVEN, Match, match
 from turnwise.analyses.result import Rows
+from turnwise.analyses.verdict import NOTHING, Verdict, verdict_of
 from turnwise.dialogue import Example, Row
-from turnwise.engine.aggregate import Difference, Pairs, TurnFacts, TurnMean, aggregate_for
+from turnwise.engine.aggregate import Aggregate, Difference, Pairs, TurnFacts, TurnMean, aggregate_for
 from turnwise.engine.score import Judged, cluster_key
 from turnwise.errors import TurnwiseError
 from turnwise.io.read import file_stem
@@ -25,7 +26,8 @@ from turnwise.metrics.base import Metric, Score
 from turnwise.metrics.registry import Asked, as_asked
 from turnwise.options import Run, RunOptions
 from turnwise.problems import Problem, counted
-from turnwise.stats.decisions import Decision, Verdict, decide
+from turnwise.stats.decisions import Decision, decide
+from turnwise.stats.decisions import Verdict as Word
 from turnwise.stats.tails import Rate, Tail, rate, tail
 
 Missing = Literal["worst", "skip"]
@@ -47,7 +49,7 @@ class CompareRow:
     low: float | None
     high: float | None
     p: float | None
-    verdict: Verdict
+    verdict: Word
     n: int = 0
     basis: str = ""
     margin: float | None = None
@@ -79,6 +81,7 @@ class Comparison(Rows[CompareRow]):
     gates: list[Gate] = field(default_factory=list)
     failed: dict[str, Failed] = field(default_factory=dict)
     missing: Missing = "worst"
+    verdict: Verdict = NOTHING
 
     def failures(self) -> list[str]:
         """Return a line for each gate and system that fails it. What could not be measured must not pass: it raises."""
@@ -89,7 +92,12 @@ class Comparison(Rows[CompareRow]):
         failures = [
             {"system": system, **asdict(failed.rate), "ids": list(failed.ids)} for system, failed in self.failed.items()
         ]
-        return {"rows": [_record(row) for row in self.rows], "failures": failures, "signatures": self.signatures}
+        return {
+            "rows": [_record(row) for row in self.rows],
+            "failures": failures,
+            "signatures": self.signatures,
+            "verdict": self.verdict.to_dict(),
+        }
 
 
 def _record(row: CompareRow) -> dict[str, Any]:
@@ -168,7 +176,9 @@ def compare(
         notes.append(f"{system} gave no reply to {found.rate.count} of {found.rate.n}: each {counts}")
     unscored = _unscored(judged, result.metrics, skipped=missing == "skip")
     notes = list(dict.fromkeys(notes))
-    return Comparison(rows, notes, problems, unscored, matches, result.signatures, gates, failed, missing)
+    comparison = Comparison(rows, notes, problems, unscored, matches, result.signatures, gates, failed, missing)
+    comparison.verdict = verdict_of(judged, result.metrics, comparison, list(asked))
+    return comparison
 
 
 def _with_gates(metrics: Asked, gates: Sequence[Gate]) -> Asked:
@@ -233,6 +243,7 @@ class _Compared:
             if example is not None:
                 self.items[example.system].append((example, item, number))
         self.left = {system: self._left_out(system) for system in asked}
+        self._sides: dict[str, dict[str, Aggregate]] = {}
 
     def _left_out(self, system: str) -> list[Example]:
         """Return what a system was given and has no row for: of the contexts of another that has nearly all of its."""
@@ -306,19 +317,24 @@ class _Compared:
 
     def _difference(self, key: str, pair: tuple[str, str], matched: Match) -> Difference:
         """Return system minus baseline on one metric."""
+        if key not in self._sides:
+            # One metric at a time, or all scores of a run would be held many times.
+            self._sides = {key: {system: self._side(key, system) for system in self.asked}}
+        ours, theirs = (self._sides[key][system] for system in pair)
+        return ours.difference(theirs, matched, self.seed)
+
+    def _side(self, key: str, system: str) -> Aggregate:
         metric = self.metrics[key]
-        sides = [aggregate_for(metric, comparing=True) for _ in pair]
-        for side, system in zip(sides, pair, strict=True):
-            failure = self._failure(key, metric) if isinstance(side, TurnMean) else None
-            for example, item, number in self.items[system]:
-                score = item.scores[key] if item.row.example is not None else failure
-                if score is not None:
-                    side.add(TurnFacts(example, cluster_key(example), number), score)
-            if failure is not None:
-                for example in self.left[system]:
-                    side.add(TurnFacts(replace(example, response=""), cluster_key(example)), failure)
-        system_side, baseline_side = sides
-        return system_side.difference(baseline_side, matched, self.seed)
+        side = aggregate_for(metric, comparing=True)
+        failure = self._failure(key, metric) if isinstance(side, TurnMean) else None
+        for example, item, number in self.items[system]:
+            score = item.scores[key] if item.row.example is not None else failure
+            if score is not None:
+                side.add(TurnFacts(example, cluster_key(example), number), score)
+        if failure is not None:
+            for example in self.left[system]:
+                side.add(TurnFacts(replace(example, response=""), cluster_key(example)), failure)
+        return side
 
     def _failure(self, key: str, metric: Metric) -> Score | None:
         """Return the score of a reply that was not given: the bad end of the scale, or the worst of the run."""

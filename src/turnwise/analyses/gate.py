@@ -105,6 +105,24 @@ class Gate:
             f": {named}"
         )
 
+    def slack(self, comparison: Comparison) -> Iterator[tuple[float, str]]:
+        """Yield how far each system is from failing, as a share of the limit's scale, and that in words."""
+        sign = 1.0 if self.kind == "fail_if_failures" or self.check_direction() else -1.0
+        for row in comparison.rows:
+            if row.metric != self.metric or row.low is None or row.high is None:
+                continue
+            worst, best = sorted((sign * row.low, sign * row.high))
+            scale = max(best - worst, 1e-12)
+            if self.kind in ("fail_if_worse", "fail_unless_as_good"):
+                end = best if self.kind == "fail_if_worse" else worst
+                yield (end + self.limit) / scale, f"{row.system} on {row.metric}, {end + self.limit:.3g} from failing"
+            elif row.tail is not None:
+                left = self.limit - row.tail.share_worse
+                yield abs(left), f"{row.system}, {row.tail.share_worse:.1%} clearly worse on {row.metric}"
+        if self.kind == "fail_if_failures":
+            for system, failed in comparison.failed.items():
+                yield self.limit - failed.rate.value, f"{system}, {failed.rate.value:.1%} without a reply"
+
     def _silent(self, comparison: Comparison) -> Iterator[str]:
         baselines = {row.baseline for row in comparison.rows}
         for system, failed in comparison.failed.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TextIO, TypeVar
 
 from turnwise.analyses.targets import CHARTS, PARTIAL_TURNS, RESULT, check_targets
-from turnwise.engine.aggregate import Summary, SystemValue
+from turnwise.engine.aggregate import Summary, SystemValue, basis_of
 from turnwise.engine.score import Judged
 from turnwise.engine.session import relaxed_gc
 from turnwise.engine.spool import FACTS, Spool, metrics_of_turns, turn_frame, turn_record, write_turns
@@ -23,6 +23,9 @@ from turnwise.problems import Problem
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from turnwise.analyses.compare import Comparison
+    from turnwise.analyses.verdict import Verdict
 
 
 R = TypeVar("R")
@@ -117,6 +120,33 @@ class Result:
         """One line per metric with all that determines its numbers."""
         return {key: signature(key, metric, self.models.get(key, "")) for key, metric in self.metrics.items()}
 
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """Every pair of systems on every metric that is not of whole systems; None with fewer than two systems.
+
+        Of a run that was not kept in memory, the sample that was kept is compared.
+        """
+        from turnwise.analyses.compare import compare
+
+        metrics = {key: metric for key, metric in self.metrics.items() if basis_of(metric) != "whole system"}
+        asked = (item.row.example or item.row.unanswered for item in self.judged)
+        if len({example.system for example in asked if example is not None}) < 2 or not metrics:
+            return None
+        try:
+            return compare(replace(self, metrics=metrics))
+        except TurnwiseError:
+            # A system of which no row was kept.
+            return None
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Which system to choose, on which metric and why."""
+        from turnwise.analyses.verdict import verdict_of
+
+        if self.comparison is not None:
+            return self.comparison.verdict
+        return verdict_of(self.judged, self.metrics, None, self.summary.systems)
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Every row of the input, in its order, as the JSON document has it."""
         if self.spool is not None:
@@ -158,6 +188,7 @@ class Result:
             "dialogues": _means("dialogue_id", self.summary.dialogues.items()),
             "groups": _means("group", self.summary.group_table()),
             "systems": [{"system": system, "scores": scores} for system, scores in by_system.items()],
+            "verdict": self.verdict.to_dict(),
             **({"state": "partial"} if self.interrupted else {}),
         }
 

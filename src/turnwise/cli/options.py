@@ -52,6 +52,9 @@ Out = Annotated[
     typer.Option(metavar="DIR", help="Folder for result.json, turns.parquet, systems.csv and the charts."),
 ]
 Report = Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained HTML report.")]
+Summary = Annotated[
+    Path | None, typer.Option(metavar="FILE.md", help="Write the verdict as Markdown, for a pull request.")
+]
 Printed = Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")]
 Qualities = Annotated[
     str | None, typer.Option(metavar="LIST", help="Comma-separated rated qualities; default: all of them.")

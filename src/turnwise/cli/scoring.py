@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli import again
-from turnwise.cli.options import EndedEarlyError, Files, Format, Metrics, Out, Printed, Report, with_run_options
+from turnwise.cli.options import (
+    EndedEarlyError,
+    Files,
+    Format,
+    Metrics,
+    Out,
+    Printed,
+    Report,
+    Summary,
+    with_run_options,
+)
 from turnwise.errors import TurnwiseError
 from turnwise.files import claim
 from turnwise.interrupts import deferred
@@ -22,8 +32,10 @@ from turnwise.options import RunOptions
 from turnwise.problems import counted
 
 if TYPE_CHECKING:
+    from turnwise.analyses.compare import Comparison
     from turnwise.analyses.part import Part
     from turnwise.analyses.result import Result
+    from turnwise.analyses.verdict import Verdict
 
 # Rows of a run that stay in memory, for charts and the report; of more, an even sample does.
 MOST_KEPT, FEWEST_KEPT = 20_000, 5_000
@@ -50,6 +62,7 @@ def score(
     out: Out = None,
     report: Report = None,
     format: Printed = Format.table,
+    summary: Summary = None,
     *,
     options: RunOptions,
     shard: Annotated[
@@ -65,7 +78,7 @@ def score(
             raise TurnwiseError("--engine ray: workers leave what they find in a folder or address; add --out DIR")
         if shard is not None:
             raise TurnwiseError("--shard: the cluster shares the work out itself; leave --shard or --engine ray out")
-        _score_on_cluster(files, metrics, options, out, report, format)
+        _score_on_cluster(files, metrics, options, out, report, format, summary)
         return
     from turnwise.analyses.evaluate import score_part
     from turnwise.analyses.part import Shard, check_usable
@@ -77,7 +90,7 @@ def score(
     mine = None if shard is None else Shard.parse(shard)
     if mine is not None and out is None:
         raise TurnwiseError("--shard: a part of a run is kept in a folder; add --out DIR")
-    check_targets([*files, options.get("config")], folder=out, report=report)
+    check_targets([*files, options.get("config")], folder=out, report=report, files=[summary])
     run = Run.of(**options)
     kept, wanted = PART if mine else None, out is not None or format is not Format.table
     with deferred(), _claimed(out), _folder_of_turns(out, kept, wanted=wanted) as folder:
@@ -96,13 +109,19 @@ def score(
             check_usable(name_of(files), part)
         elif folder is not None:
             save_part(part, mine, folder)
-        _deliver(part, out, report, format, run.seed)
+        _deliver(part, out, report, format, run.seed, summary)
     if mine is not None:
         show.note(f"shard {mine} is in {out}/; 'turnwise merge' puts all {mine.count} together")
 
 
 def _score_on_cluster(
-    files: Sequence[str], metrics: str, options: RunOptions, out: Path, report: Path | None, format: Format
+    files: Sequence[str],
+    metrics: str,
+    options: RunOptions,
+    out: Path,
+    report: Path | None,
+    format: Format,
+    summary: Path | None,
 ) -> None:
     from turnwise.analyses.cluster import score_on_cluster
     from turnwise.analyses.part import check_usable
@@ -113,14 +132,14 @@ def _score_on_cluster(
     from turnwise.report.charts import FILES
 
     away = is_url(out)
-    check_targets([*files, options.get("config")], folder=None if away else out, report=report)
+    check_targets([*files, options.get("config")], folder=None if away else out, report=report, files=[summary])
     with deferred(), _claimed(None if away else out), TemporaryDirectory() as name:
         work = Path(name)
         with show.progress("scoring partitions", options):
             part = score_on_cluster(files, metrics, out, work=work / "parts", most=MOST_KEPT, **options)
         check_usable(", ".join(files), part)
         place = work / "result" if away else out
-        _deliver(part, place, report, format, options["seed"])
+        _deliver(part, place, report, format, options["seed"], summary)
         if away:
             store(place, as_url(out), STATE, replaced=[f"charts/{file}" for file in FILES])
             show.note(f"results are at {as_url(out)}")
@@ -169,7 +188,9 @@ def verify(
         raise typer.Exit(2)
 
 
-def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, seed: int) -> None:
+def _deliver(
+    part: Part, out: Path | None, report: Path | None, format: Format, seed: int, summary: Path | None = None
+) -> None:
     from turnwise.cli import show
 
     result = part.result(seed=seed)
@@ -180,10 +201,22 @@ def _deliver(part: Part, out: Path | None, report: Path | None, format: Format, 
         show.note(f"results are in {out}/")
     if report is not None:
         write_report(result, report)
+    if summary is not None:
+        write_summary(result.verdict, result.comparison, summary)
     show.scores(result, format)
     if result.interrupted:
         show.note(f"interrupted after {counted(result.rows, 'row')}; this result is of those alone; {again()}")
         raise EndedEarlyError
+
+
+def write_summary(verdict: Verdict, comparison: Comparison | None, file: Path) -> None:
+    """Write the verdict as Markdown, and say where it is."""
+    from turnwise.analyses.verdict import markdown
+    from turnwise.cli import show
+    from turnwise.files import write_text
+
+    write_text(file, markdown(verdict, comparison))
+    show.note(f"summary: {file}")
 
 
 def write_report(result: Result, report: Path) -> None:
@@ -268,13 +301,16 @@ def compare(
         Missing, typer.Option(help="Whether a blank or missing reply counts as the worst one or is skipped.")
     ] = Missing.worst,
     format: Printed = Format.table,
+    summary: Summary = None,
     *,
     options: RunOptions,
 ) -> None:
     """Compare systems, with confidence intervals. Can fail CI."""
     from turnwise.analyses.compare import compare as run
+    from turnwise.analyses.targets import check_targets
     from turnwise.cli import show
 
+    check_targets([*files, options.get("config")], files=[summary])
     with show.progress("comparing", options):
         result = run(
             *files,
@@ -296,6 +332,8 @@ def compare(
     try:
         show.remarks(result)
         show.comparison(result, format)
+        if summary is not None:
+            write_summary(result.verdict, result, summary)
         for line in failures:
             show.note(f"gate failed: {line}")
     except OSError:

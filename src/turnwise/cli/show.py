@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from turnwise.analyses.fit import Agrees, Fit
     from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow, RivalRow
     from turnwise.analyses.select import Selection, Votes
+    from turnwise.analyses.verdict import Verdict
     from turnwise.engine.aggregate import SystemValue
     from turnwise.options import RunOptions
     from turnwise.problems import Problem
@@ -132,6 +133,7 @@ def scores(result: Result, form: Format) -> None:
         result.write_csv(for_machines(form))
     else:
         out.print(_systems_table(result))
+        verdict(result.verdict)
         bad, turns = result.bad_rows, result.rows
         systems = len({value.system for value in result.system_values})
         tail = f", {bad} not scored" if bad else ""
@@ -203,6 +205,7 @@ def comparison(result: Comparison, form: Format) -> None:
         sizes.setdefault(row.basis, {})[row.metric if one else f"{row.metric} of {row.system} and {row.baseline}"] = (
             None
         )
+    verdict(result.verdict)
     for basis, of in sizes.items():
         note(f"n: {basis}" if len(sizes) == 1 else f"n of {', '.join(of)}: {basis}")
     for row in result.rows:
@@ -212,6 +215,12 @@ def comparison(result: Comparison, form: Format) -> None:
                 f"{row.metric}, {row.system} and {row.baseline}: {row.basis} find differences from about "
                 f"{number(row.detectable)} on{settled}"
             )
+
+
+def verdict(found: Verdict) -> None:
+    """The block that ends a run."""
+    for place, line in enumerate(found.lines):
+        out.print(Text(line, style="bold" if place == 0 else ""), soft_wrap=True)
 
 
 def meta(result: MetaEvaluation, form: Format) -> None:

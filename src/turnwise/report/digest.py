@@ -16,7 +16,6 @@ from turnwise.analyses.ratings import Points, RatedTurns, rated_unit
 from turnwise.dialogue import Example, Row, mean_rating
 from turnwise.engine.aggregate import Basis, SystemValue, basis_of
 from turnwise.engine.score import Judged, cluster_key
-from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Score
 from turnwise.report.labels import decimals, labels, one_line
 from turnwise.stats.arrays import FloatArray
@@ -83,6 +82,8 @@ class Digest:
     seed: int = 0
     # What `compare` says of a metric and two systems, the first against the second.
     verdicts: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    # The block that ends every run, line by line.
+    verdict: tuple[str, ...] = ("",)
 
     @property
     def all_turns(self) -> int:
@@ -272,6 +273,7 @@ def digest(result: Result) -> Digest:
             for (group, system), values in result.summary.group_values().items()
         },
         verdicts=_verdicts(result, metric_labels, system_labels),
+        verdict=tuple(map(one_line, result.verdict.lines)),
     )
 
 
@@ -286,18 +288,10 @@ def _verdicts(
     """Return the verdicts of `compare` on every pair of systems, both ways."""
     from turnwise.analyses.compare import compare
 
-    of_turns = {
-        key: metric
-        for key, metric in result.metrics.items()
-        if basis_of(metric) != "whole system" or len(systems) <= MOST_WHOLE
-    }
-    if len(systems) < 2 or not of_turns:
-        return {}
-    try:
-        rows = compare(replace(result, metrics=of_turns)).rows
-    except TurnwiseError:
-        # Systems of which no turn was kept.
-        return {}
+    whole = {key: metric for key, metric in result.metrics.items() if basis_of(metric) == "whole system"}
+    rows = list(result.comparison.rows) if result.comparison is not None else []
+    if rows and whole and len(systems) <= MOST_WHOLE:
+        rows += compare(replace(result, metrics=whole)).rows
     found = {}
     for row in rows:
         key, ours, theirs = metrics[row.metric], systems.get(row.system, ""), systems.get(row.baseline, "")
