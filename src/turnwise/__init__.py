@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from turnwise.analyses.config import load_config, save_config
     from turnwise.analyses.distances import normality, perturb
     from turnwise.analyses.evaluate import Result, evaluate
+    from turnwise.analyses.experiment import plan, sample
     from turnwise.analyses.fit import fit
     from turnwise.analyses.metaevaluate import metaevaluate
     from turnwise.analyses.select import count_votes, select
@@ -42,6 +43,8 @@ _HOMES = {
     "evaluate": "turnwise.analyses.evaluate",
     "compare": "turnwise.analyses.compare",
     "fit": "turnwise.analyses.fit",
+    "plan": "turnwise.analyses.experiment",
+    "sample": "turnwise.analyses.experiment",
     "metaevaluate": "turnwise.analyses.metaevaluate",
     "select": "turnwise.analyses.select",
     "agreement": "turnwise.analyses.agreement",
@@ -81,7 +84,9 @@ __all__ = [
     "metaevaluate",
     "normality",
     "perturb",
+    "plan",
     "reproduce_paper",
+    "sample",
     "save_config",
     "select",
     "train_model",

@@ -47,7 +47,7 @@ def test_what_a_metric_lacks_becomes_a_note_and_one_warning() -> None:
 
 def test_the_document_has_the_promised_shape(two_systems: list[dict[str, Any]]) -> None:
     document = tw.evaluate(two_systems, metrics=["f1", "distinct-2"]).to_dict()
-    assert list(document) == ["signatures", "turns", "dialogues", "groups", "systems"]
+    assert list(document) == ["signatures", "turns", "dialogues", "groups", "systems", "verdict"]
     turn_fields = ["id", "file", "line", "system", "context_id", "dialogue_id", "group", "scores", "notes", "error"]
     assert list(document["turns"][0]) == turn_fields
     good = next(entry for entry in document["systems"] if entry["system"] == "good")

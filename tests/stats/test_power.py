@@ -10,7 +10,7 @@ from turnwise.stats.power import (
     contexts_for,
     difference_variance,
     paired_variance,
-    plan,
+    plan_sizes,
     power_of,
     rounded_up,
     unpaired_variance,
@@ -62,12 +62,12 @@ def test_components_of_a_balanced_and_of_a_ragged_pilot() -> None:
 
 
 def test_more_raters_need_fewer_contexts_until_contexts_rule() -> None:
-    plans = plan(0.3, Variance(0.5, 2.0, 40))
+    plans = plan_sizes(0.3, Variance(0.5, 2.0, 40))
     contexts = [one.contexts for one in plans]
     assert contexts == sorted(contexts, reverse=True)
     assert all(one.power >= 0.8 for one in plans)
-    assert len(plan(0.3, Variance(0.5, 0.0, 40))) == 1
-    assert plan(0.3, Variance(0.5, 2.0, 40), pairs=45)[0].contexts > contexts[0]
+    assert len(plan_sizes(0.3, Variance(0.5, 0.0, 40))) == 1
+    assert plan_sizes(0.3, Variance(0.5, 2.0, 40), pairs=45)[0].contexts > contexts[0]
 
 
 def test_a_pilots_differences() -> None:

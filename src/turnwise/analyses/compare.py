@@ -14,6 +14,7 @@ import numpy as np
 from turnwise.analyses.evaluate import Result, evaluated
 from turnwise.analyses.gate import FEWEST, Gate, Kind, gates_of
 from turnwise.analyses.pairs import GIVEN, Match, match
+from turnwise.analyses.people import People, people_of
 from turnwise.analyses.result import Rows
 from turnwise.analyses.verdict import NOTHING, Verdict, verdict_of
 from turnwise.dialogue import Example, Row
@@ -82,6 +83,7 @@ class Comparison(Rows[CompareRow]):
     failed: dict[str, Failed] = field(default_factory=dict)
     missing: Missing = "worst"
     verdict: Verdict = NOTHING
+    people: People | None = None
 
     def failures(self) -> list[str]:
         """Return a line for each gate and system that fails it. What could not be measured must not pass: it raises."""
@@ -96,6 +98,7 @@ class Comparison(Rows[CompareRow]):
             "rows": [_record(row) for row in self.rows],
             "failures": failures,
             "signatures": self.signatures,
+            **({"people": self.people.to_dict()} if self.people else {}),
             "verdict": self.verdict.to_dict(),
         }
 
@@ -131,7 +134,7 @@ def compare(
         fail_if_worse: Conditions such as `f1@0.02`, which `Comparison.failures` checks: not worse by this margin.
         fail_unless_as_good: Conditions that a system meets only if it is shown not to be worse by this margin.
         fail_if_worst: Conditions such as `f1@0.05`: at most this share of replies clearly worse.
-        fail_if_failures: By how much the share of missing replies may exceed the baseline's.
+        fail_if_failures: The share of blank or missing replies that no system but the baseline may exceed.
         missing: `worst` counts a blank or missing reply as the worst one; `skip` leaves it out.
         options: The options of a run, by name: see `turnwise.options.RunOptions`.
 
@@ -177,6 +180,7 @@ def compare(
     unscored = _unscored(judged, result.metrics, skipped=missing == "skip")
     notes = list(dict.fromkeys(notes))
     comparison = Comparison(rows, notes, problems, unscored, matches, result.signatures, gates, failed, missing)
+    comparison.people = people_of(judged, result.metrics)
     comparison.verdict = verdict_of(judged, result.metrics, comparison, list(asked))
     return comparison
 
@@ -269,7 +273,7 @@ class _Compared:
     def rows(self, margins: Mapping[str, float]) -> list[CompareRow]:
         """Return a row for every metric and pair. The metrics of a gate are one family."""
         found = {
-            (key, pair): self._difference(key, pair, matched)
+            (key, pair): self.difference(key, pair, matched)
             for key in self.metrics
             for pair, matched in self.matches.items()
         }
@@ -315,7 +319,7 @@ class _Compared:
         ids = {keys(example): example.id for example, _, _ in reversed(self.items[pair[0]])}
         return {"tail": found, "dropped": tuple(ids.get(pairs.answered[place], "") for place in places)}
 
-    def _difference(self, key: str, pair: tuple[str, str], matched: Match) -> Difference:
+    def difference(self, key: str, pair: tuple[str, str], matched: Match) -> Difference:
         """Return system minus baseline on one metric."""
         if key not in self._sides:
             # One metric at a time, or all scores of a run would be held many times.
@@ -368,6 +372,17 @@ def _remarks(system: str, other: str, matched: Match) -> Iterator[str]:
     if matched.independent < FEWEST:
         few = counted(matched.independent, matched.drawn)
         yield f"{few} of {system} and {other} settle nothing; give at least {FEWEST}"
+
+
+def paired_values(result: Result, key: str) -> Iterator[Pairs]:
+    """Yield the values of one metric of every two systems that are paired, side by side."""
+    asked = _asked(result.judged)
+    matches = {pair: match(asked[pair[0]], asked[pair[1]]) for pair in combinations(asked, 2)}
+    compared = _Compared(result.judged, result.metrics, asked, matches, result.seed, worst=False)
+    for pair, matched in matches.items():
+        pairs = compared.difference(key, pair, matched).pairs
+        if pairs is not None:
+            yield pairs
 
 
 def clear_drop(metric: Metric) -> float | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from turnwise.analyses.compare import Comparison
+    from turnwise.analyses.people import People
     from turnwise.analyses.verdict import Verdict
 
 
@@ -139,6 +140,13 @@ class Result:
             return None
 
     @cached_property
+    def people(self) -> People | None:
+        """What people would say of all replies, if they rated some of them; else None."""
+        from turnwise.analyses.people import people_of
+
+        return people_of(self.judged, self.metrics)
+
+    @cached_property
     def verdict(self) -> Verdict:
         """Which system to choose, on which metric and why."""
         from turnwise.analyses.verdict import verdict_of
@@ -188,6 +196,7 @@ class Result:
             "dialogues": _means("dialogue_id", self.summary.dialogues.items()),
             "groups": _means("group", self.summary.group_table()),
             "systems": [{"system": system, "scores": scores} for system, scores in by_system.items()],
+            **({"people": self.people.to_dict()} if self.people else {}),
             "verdict": self.verdict.to_dict(),
             **({"state": "partial"} if self.interrupted else {}),
         }

@@ -10,9 +10,9 @@ from turnwise.analyses.ratings import RatedTurns
 from turnwise.engine.score import Judged
 from turnwise.errors import TurnwiseError
 from turnwise.metrics.base import Metric
+from turnwise.problems import counted
 from turnwise.stats.correlation import spearman
 from turnwise.stats.power import rounded_up
-from turnwise.wording import counted
 
 if TYPE_CHECKING:
     from turnwise.analyses.compare import CompareRow, Comparison

@@ -82,6 +82,60 @@ def agreement(
     show.agreement(result, format)
 
 
+Quality = Annotated[str | None, typer.Option(metavar="NAME", help="A rated quality; default: the overall one.")]
+
+
+@with_run_options()
+def plan(
+    files: Files,
+    difference: Annotated[
+        float, typer.Option(metavar="D", help="The smallest difference that the experiment should find.")
+    ],
+    metrics: Metrics = "default",
+    quality: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Plan for people's ratings of this quality, not for a metric.")
+    ] = None,
+    power: Annotated[float, typer.Option(metavar="P", help="The chance to find it.")] = 0.8,
+    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs of systems to compare at once.")] = 1,
+    format: Printed = Format.table,
+    *,
+    options: RunOptions,
+) -> None:
+    """Plan an experiment: how many contexts, and ratings, from the variance in a pilot file."""
+    from turnwise.analyses.experiment import plan as run
+    from turnwise.cli import show
+
+    with show.progress("scoring the pilot", options):
+        result = run(files, difference, metrics, quality=quality, power=power, pairs=pairs, **options)
+    show.remarks(result)
+    show.plan(result, format)
+
+
+@with_run_options()
+def sample(
+    files: Files,
+    labels: Annotated[int, typer.Option(min=1, metavar="N", help="How many replies of each system to rate.")],
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Write all rows, those to rate first, to be filled in.")
+    ] = None,
+    metrics: Metrics = "default",
+    quality: Quality = None,
+    format: Printed = Format.table,
+    *,
+    options: RunOptions,
+) -> None:
+    """Pick the replies that people should rate, so that few ratings say much of all replies."""
+    from turnwise.analyses.experiment import sample as run
+    from turnwise.cli import show
+
+    with show.progress("scoring", options):
+        result = run(files, labels, metrics, quality=quality, save=save, **options)
+    show.remarks(result)
+    show.to_rate(result, format)
+    if save is not None:
+        show.note(f"rows are in {save}: fill in the ratings of the first {len(result.rows):,}, then score the file")
+
+
 @with_run_options("corpus", "map", "strict", "seed", "models", "device", "cache")
 def fit(
     files: Files,

@@ -115,6 +115,8 @@ def list_(
 
 
 for command in (
+    analyses.plan,
+    analyses.sample,
     analyses.fit,
     analyses.select,
     analyses.augment,

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from turnwise.analyses.compare import Comparison
     from turnwise.analyses.distances import NormalityReport, Perturbation
     from turnwise.analyses.evaluate import Result
+    from turnwise.analyses.experiment import ExperimentPlan, ToRate
     from turnwise.analyses.fit import Agrees, Fit
     from turnwise.analyses.metaevaluate import MetaEvaluation, MetaRow, RivalRow
+    from turnwise.analyses.people import People
     from turnwise.analyses.select import Selection, Votes
     from turnwise.analyses.verdict import Verdict
     from turnwise.engine.aggregate import SystemValue
@@ -133,6 +135,7 @@ def scores(result: Result, form: Format) -> None:
         result.write_csv(for_machines(form))
     else:
         out.print(_systems_table(result))
+        _people(result.people)
         verdict(result.verdict)
         bad, turns = result.bad_rows, result.rows
         systems = len({value.system for value in result.system_values})
@@ -205,6 +208,7 @@ def comparison(result: Comparison, form: Format) -> None:
         sizes.setdefault(row.basis, {})[row.metric if one else f"{row.metric} of {row.system} and {row.baseline}"] = (
             None
         )
+    _people(result.people)
     verdict(result.verdict)
     for basis, of in sizes.items():
         note(f"n: {basis}" if len(sizes) == 1 else f"n of {', '.join(of)}: {basis}")
@@ -215,6 +219,53 @@ def comparison(result: Comparison, form: Format) -> None:
                 f"{row.metric}, {row.system} and {row.baseline}: {row.basis} find differences from about "
                 f"{number(row.detectable)} on{settled}"
             )
+
+
+def _people(found: People | None) -> None:
+    """What people would say of all replies, from ratings of some."""
+    if found is None:
+        return
+    title = f"{found.quality} that people would give to all such replies, by their ratings and {found.metric}"
+    table = table_of(title, ("system",), ("rating", "95 % interval", "rated", "of", "worth"))
+    for row in found.systems:
+        sizes = (f"{row.n:,}", f"{row.rows:,}", f"{row.worth:,} ratings")
+        table.add_row(Text(row.system), number(row.value), _interval(row.low, row.high), *sizes)
+    if found.systems:
+        out.print(table)
+    for one in found.differences:
+        between = _interval(one.low, one.high, signed=True)
+        line = f"{one.system} against {one.baseline}: {number(one.difference, signed=True)}, {between}, p {_p(one.p)}"
+        out.print(Text(f"{line}: {one.verdict}"), soft_wrap=True)
+    for line in found.refused:
+        note(f"note: {line}")
+
+
+def plan(result: ExperimentPlan, form: Format) -> None:
+    """How many contexts it takes."""
+    whole = result.to_dict()
+    if machine_readable(whole["rows"], form, whole=whole):
+        return
+    first = result.rows[0]
+    title = f"Contexts that find a difference of {first.difference:g} in {first.what}"
+    table = table_of(title, (), ("ratings of each reply", "contexts", "power"))
+    for row in result.rows:
+        table.add_row(str(row.raters), f"{rounded_up(row.contexts):,}", f"{row.power:.0%}")
+    out.print(table)
+    note(f"from {result.pilot}")
+
+
+def to_rate(result: ToRate, form: Format) -> None:
+    """Which replies to rate."""
+    whole = result.to_dict()
+    if machine_readable(whole["rows"], form, whole=whole):
+        return
+    table = table_of(f"Replies to rate, picked over {result.metric}", ("system",), ("replies", "each stands for"))
+    systems: dict[str, list[float]] = {}
+    for row in result.rows:
+        systems.setdefault(row.system, []).append(row.weight)
+    for system, weights in systems.items():
+        table.add_row(Text(system), str(len(weights)), number(sum(weights) / len(weights)))
+    out.print(table)
 
 
 def verdict(found: Verdict) -> None:

@@ -132,7 +132,7 @@ def contexts_for(difference: float, variance: float, alpha: float = ALPHA, power
     return most
 
 
-def plan(
+def plan_sizes(
     difference: float,
     variance: Variance,
     raters: tuple[int, ...] = (1, 2, 3, 5, 10),
