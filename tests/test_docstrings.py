@@ -18,7 +18,7 @@ EXPORTS = [name for name in turnwise.__all__ if name != "__version__"]
 FUNCTIONS = [name for name in EXPORTS if inspect.isfunction(getattr(turnwise, name))]
 # What a command makes is a file, a model or a list of plain records, not a table of results.
 PLAIN = {"build_pack", "list_metrics", "load_config", "load_metric", "load_pack", "reproduce_paper", "save_config"}
-PLAIN |= {"train_model"}
+PLAIN |= {"train_model", "verify"}
 
 
 @pytest.mark.parametrize("name", EXPORTS)

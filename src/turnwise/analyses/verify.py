@@ -21,7 +21,20 @@ Check = Callable[[Path], Iterator[Problem]]
 
 
 def verify(path: str | Path) -> list[Problem]:
-    """Return what is wrong with the files that turnwise wrote into a folder; raise for a folder without any."""
+    """Check the files that turnwise wrote into a folder: a result, a shard, a cache or a pack.
+
+    Args:
+        path: The folder. One without such files raises `TurnwiseError`.
+
+    Returns:
+        One problem for each damaged, missing or unfinished file; an empty list if all are whole.
+
+    >>> import tempfile, turnwise as tw
+    >>> folder = tempfile.mkdtemp()
+    >>> saved = tw.evaluate([{"response": "Yes, I like tea."}], "length").save(folder)
+    >>> tw.verify(folder)
+    []
+    """
     folder = Path(path)
     return [problem for kind in kinds_in(folder) for problem in _problems(KINDS[kind][1], folder)]
 

@@ -292,7 +292,7 @@ def build_pack(
     >>> tw.build_pack([], Path("."), name="mine", licence="CC0-1.0")
     Traceback (most recent call last):
     ...
-    turnwise.errors.TurnwiseError: .: exists already; give another folder or remove it
+    turnwise.errors.TurnwiseError: .: exists already. Fix: give another folder or remove it
     """
     if out.exists():
         raise TurnwiseError(f"{out}: exists already. Fix: give another folder or remove it")
