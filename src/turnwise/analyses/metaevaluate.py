@@ -20,9 +20,10 @@ from turnwise.io.read import names_apart
 from turnwise.metrics.base import Metric
 from turnwise.metrics.registry import Asked
 from turnwise.options import Run, RunOptions
-from turnwise.stats.bootstrap import RESAMPLES, Interval, bootstrap, percentile_interval, system_correlation_interval
+from turnwise.stats.bootstrap import Interval, system_correlation_interval
 from turnwise.stats.correlation import kendall, pearson, spearman, spearman_of_weights
-from turnwise.stats.significance import metric_permutation_p, williams_test
+from turnwise.stats.decisions import Evidence, Verdict, decide, jackknifed
+from turnwise.stats.significance import williams_test
 
 
 class Pooled:
@@ -55,8 +56,8 @@ class Pooled:
 class RivalRow:
     """A metric's Spearman correlation with people beside that of another on the same turns.
 
-    `p` is that of swapping the two metrics' ranks at random, context by context; `p_williams` is Williams' test, which
-    takes turns for independent of each other.
+    Interval and p come from one test, a jackknife over contexts, and hold for all metrics of a quality at once.
+    `p_williams` is Williams' test, which takes turns for independent of each other.
     """
 
     corpus: str
@@ -71,39 +72,75 @@ class RivalRow:
     high: float | None
     p: float | None
     p_williams: float | None
+    verdict: Verdict = "not enough data"
 
 
-def rivals(corpus: str, points: Mapping[tuple[str, str], Points], against: str, seed: int) -> Iterator[RivalRow]:
-    """Every other metric against the one named, quality by quality; without those whose correlation is undefined."""
-    for (metric, quality), ours in points.items():
+def rivals(
+    corpus: str, points: Mapping[tuple[str, str], Points], against: str, metrics: Mapping[str, Metric], seed: int
+) -> Iterator[RivalRow]:
+    """Yield every other metric against the one named, quality by quality, but for undefined correlations.
+
+    The metrics that are compared on one quality are one family.
+    """
+    for quality in dict.fromkeys(quality for _, quality in points):
         theirs = points.get((against, quality))
-        if metric != against and theirs is not None:
-            row = _rival_row(corpus, quality, metric, against, ours, theirs, seed)
-            if row is not None:
-                yield row
+        found = [
+            _rival(metric, ours, theirs)
+            for (metric, of), ours in points.items()
+            if of == quality and metric != against and theirs is not None
+        ]
+        known = [one for one in found if one is not None]
+        decided = decide(
+            [one.evidence for one in known], [_direction(metrics, one.metric, against) for one in known], seed=seed
+        )
+        for one, decision in zip(known, decided, strict=True):
+            yield RivalRow(
+                corpus, quality, one.metric, against, one.n, one.mine, one.its, one.mine - one.its,
+                low=None if decision is None else decision.low,
+                high=None if decision is None else decision.high,
+                p=None if decision is None else decision.p,
+                p_williams=one.p_williams,
+                verdict="not enough data" if decision is None else decision.verdict,
+            )  # fmt: skip
 
 
-def _rival_row(
-    corpus: str, quality: str, metric: str, against: str, ours: Points, theirs: Points, seed: int
-) -> RivalRow | None:
+def _direction(metrics: Mapping[str, Metric], one: str, other: str) -> bool | None:
+    """Return whether a higher correlation is better for both metrics; None if they point in different directions."""
+    ours, theirs = (metrics[key].higher_is_better is not False for key in (one, other))
+    return ours if ours == theirs else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rival:
+    metric: str
+    n: int
+    mine: float
+    its: float
+    evidence: Evidence | None
+    p_williams: float | None
+
+
+# Clusters are left out one at a time, or one block of them where there are more.
+MOST_LEFT_OUT = 200
+
+
+def _rival(metric: str, ours: Points, theirs: Points) -> _Rival | None:
     shared = set(ours.turns) & set(theirs.turns)
     mine, its = (np.array([turn in shared for turn in side.turns], dtype=np.bool_) for side in (ours, theirs))
     a, b, people = ours.scores[mine], theirs.scores[its], ours.ratings[mine]
     first, second, between = spearman(a, people), spearman(b, people), spearman(a, b)
     if first.value is None or second.value is None or between.value is None:
         return None
-    clusters = ours.clusters[mine]
-    # The same seed draws the same contexts for both.
-    drawn = [bootstrap(spearman_of_weights(x, people), clusters, len(x), RESAMPLES, seed) for x in (a, b)]
-    interval = percentile_interval(drawn[0] - drawn[1], 0.95) if len(set(clusters.tolist())) > 1 else None
+    labels, codes = np.unique(ours.clusters[mine], return_inverse=True)
+    codes %= MOST_LEFT_OUT
+    blocks = np.arange(int(codes.max()) + 1)
+    kept = (codes[:, None] != blocks).astype(np.float64)
+    without = spearman_of_weights(a, people)(kept) - spearman_of_weights(b, people)(kept)
+    names = labels[: len(blocks)] if len(labels) <= MOST_LEFT_OUT else blocks.astype(np.int64)
+    evidence = jackknifed(first.value - second.value, without, names)
     williams = williams_test(first.value, second.value, between.value, first.n)
-    return RivalRow(
-        corpus, quality, metric, against, first.n, first.value, second.value, first.value - second.value,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        p=metric_permutation_p(a, b, people, clusters, seed=seed),
-        p_williams=None if williams is None else williams.p,
-    )  # fmt: skip
+    p_williams = None if williams is None else williams.p
+    return _Rival(metric, first.n, first.value, second.value, evidence, p_williams)
 
 
 # By metric and quality.
@@ -189,6 +226,7 @@ def metaevaluate(
         raise TurnwiseError(f"`against`: '{against}' is not among the metrics: {', '.join(result.metrics)}")
     rows: list[MetaRow] = []
     compared: list[RivalRow] = []
+    trivial: list[RivalRow] = []
     for name, judged in _by_corpus(result.judged).items():
         kept = [item for item in judged if item.row.example and item.row.example.system not in excluded]
         turns, pooled = RatedTurns(kept), Pooled(result, kept)
@@ -199,14 +237,49 @@ def metaevaluate(
             chosen = [quality for quality in found if qualities is None or quality in qualities]
             points = _points(pooled, turns, chosen, wanted)
             rows += _correlated(name, pooled, points, wanted, run.seed)
+            if wanted == "turn":
+                trivial += _against_trivial(name, points, result, run.seed)
             if against is not None and wanted == "turn":
-                compared += rivals(name, points, against, run.seed)
+                compared += rivals(name, points, against, result.metrics, run.seed)
+    notes += _no_better(trivial)
     _check_found(rows, result.judged, levels, result.metrics)
     if "system" not in levels and (whole := _not_of_turns(result.metrics)):
         notes.append(f"left out: {whole}")
     # Each file being a corpus, no dialogue goes on in another.
     problems = [problem for problem in result.problems if problem.code != "dialogue.joined"]
     return MetaEvaluation(rows, notes, problems, result.signatures, compared)
+
+
+# What any metric should agree with people better than.
+TRIVIAL = ("length", "distinct-1", "distinct-2", "entropy-1")
+
+
+def _against_trivial(
+    corpus: str, points: Mapping[tuple[str, str], Points], result: Result, seed: int
+) -> Iterator[RivalRow]:
+    """Yield the metrics of every quality against the trivial one that agrees best with it, of those that were asked."""
+    for quality in dict.fromkeys(quality for _, quality in points):
+        of_quality = {pair: found for pair, found in points.items() if pair[1] == quality}
+        sizes = {
+            key: abs(value)
+            for key, _ in of_quality
+            if key in TRIVIAL and (value := spearman(points[key, quality].scores, points[key, quality].ratings).value)
+        }
+        if sizes:
+            best = max(sizes, key=lambda key: sizes[key])
+            others = {pair: found for pair, found in of_quality.items() if pair[0] == best or pair[0] not in TRIVIAL}
+            yield from rivals(corpus, others, best, result.metrics, seed)
+
+
+def _no_better(rows: Iterable[RivalRow]) -> Iterator[str]:
+    """Yield which metrics are not shown to agree better with people than a trivial one."""
+    found: dict[tuple[str, str, str, float], list[str]] = {}
+    for row in rows:
+        if row.verdict != "better":
+            found.setdefault((row.corpus, row.quality, row.against, row.spearman_against), []).append(row.metric)
+    for (corpus, quality, against, value), metrics in found.items():
+        names = ", ".join(metrics)
+        yield f"{corpus}, {quality}: not shown to agree better than {against} (Spearman {value:+.2f}): {names}"
 
 
 def _by_corpus(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

@@ -308,6 +308,7 @@ def _rivals(rows: Sequence[RivalRow]) -> None:
     for (corpus, quality, against), found in groups.items():
         title = f"{corpus} · {quality} · Spearman compared with that of {against}"
         table = table_of(title, ("metric",), ("Spearman", against, "diff.", "95 % interval", "p", "Williams' p"))
+        table.add_column("verdict", no_wrap=True)
         for row in sorted(found, key=lambda row: -row.difference):
             table.add_row(
                 Text(row.metric),
@@ -317,6 +318,7 @@ def _rivals(rows: Sequence[RivalRow]) -> None:
                 _interval(row.low, row.high, signed=True),
                 _p(row.p),
                 _p(row.p_williams),
+                row.verdict,
             )
         out.print(table)
 

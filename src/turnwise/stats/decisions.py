@@ -294,6 +294,17 @@ def whole_evidence(value: float, error: float, freedom: float, n: int, *, differ
     return Evidence(value, error, freedom, n, arrangements=2**n if difference and n < 60 else 0)
 
 
+def jackknifed(value: float, left_out: ArrayLike, labels: NDArray[np.int64]) -> Evidence | None:
+    """Return the evidence on any smooth statistic, from what it is without each cluster; None with fewer than two."""
+    without = floats(left_out)
+    count = len(without)
+    if count < 2 or not np.isfinite(without).all() or not np.isfinite(value):
+        return None
+    spread = (count - 1) * (without.mean() - without)
+    exact = 2**count if count < 60 else 0
+    return _evidence(value, [spread], count - 1, count, None, exact, (value, value), labels)
+
+
 # --- what follows from it ----------------------------------------------------------------------------------
 
 
