@@ -181,7 +181,7 @@ def compare(
     notes = list(dict.fromkeys(notes))
     comparison = Comparison(rows, notes, problems, unscored, matches, result.signatures, gates, failed, missing)
     comparison.people = people_of(judged, result.metrics)
-    comparison.verdict = verdict_of(judged, result.metrics, comparison, list(asked))
+    comparison.verdict = verdict_of(judged, result.metrics, comparison, list(asked), result.left_out)
     return comparison
 
 

@@ -153,7 +153,7 @@ class Result:
 
         if self.comparison is not None:
             return self.comparison.verdict
-        return verdict_of(self.judged, self.metrics, None, self.summary.systems)
+        return verdict_of(self.judged, self.metrics, None, self.summary.systems, self.left_out)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every row of the input, in its order, as the JSON document has it."""

@@ -111,14 +111,22 @@ class Chosen:
 
 
 def verdict_of(
-    judged: Sequence[Judged], metrics: Mapping[str, Metric], comparison: Comparison | None, systems: Sequence[str]
+    judged: Sequence[Judged],
+    metrics: Mapping[str, Metric],
+    comparison: Comparison | None,
+    systems: Sequence[str],
+    unkept: int = 0,
 ) -> Verdict:
-    """Return the verdict on a run, given its comparison of systems if there are two or more."""
+    """Return the verdict on a run, given its comparison of systems if there are two or more.
+
+    `unkept` is how many rows of a large run were not kept, so that a sample stands for them.
+    """
     chosen = choose_metric(judged, metrics)
     rows = [row for row in comparison.rows if row.metric == chosen.metric] if comparison else []
     choice, said, ahead = _choice(chosen, rows, systems)
     disagree = tuple(_disagreements(chosen, comparison)) if comparison else ()
-    left_out = tuple(_left_out(judged, metrics, comparison))
+    sampled = [f"all but a sample of {len(judged):,} of {len(judged) + unkept:,} rows"] if unkept else []
+    left_out = (*sampled, *_left_out(judged, metrics, comparison))
     gate = _gate(comparison) if comparison and comparison.gates else ""
     open_rows = [row for row in rows if {row.system, row.baseline} <= ahead]
     following = tuple(_next(chosen, open_rows, comparison))

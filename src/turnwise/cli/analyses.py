@@ -101,7 +101,7 @@ def plan(
     *,
     options: RunOptions,
 ) -> None:
-    """Plan an experiment: how many contexts, and ratings, from the variance in a pilot file."""
+    """Say how many contexts and ratings find a difference. From a pilot file."""
     from turnwise.analyses.experiment import plan as run
     from turnwise.cli import show
 
@@ -124,7 +124,7 @@ def sample(
     *,
     options: RunOptions,
 ) -> None:
-    """Pick the replies that people should rate, so that few ratings say much of all replies."""
+    """Pick the replies that people should rate."""
     from turnwise.analyses.experiment import sample as run
     from turnwise.cli import show
 

@@ -173,7 +173,7 @@ def verify(
         list[Path], typer.Argument(metavar="DIR", help="Output folders, shards, caches or packs.", show_default=False)
     ],
 ) -> None:
-    """Check that results, shards, caches and packs are whole and unchanged."""
+    """Check that results, shards, caches and packs are whole."""
     from turnwise.analyses.verify import kinds_in
     from turnwise.analyses.verify import verify as run
     from turnwise.cli import show
