@@ -58,15 +58,13 @@ class Counted(ModelSource):
     def model(self, role: str) -> Any:
         if role not in self.opened:
             model = self.opened[role] = self._source.model(role)
-            # What works on several batches at a time is given them by the one, and otherwise by the other.
-            name = "begin" if model.ahead else "run"
-            run = getattr(model, name)
+            begin = model.begin
 
             def counted(rows: Sequence[TokenRow]) -> Any:
                 self.asked.append((role, rows))
-                return run(rows)
+                return begin(rows)
 
-            setattr(model, name, counted)
+            model.begin = counted
         return self.opened[role]
 
     def forget(self) -> None:

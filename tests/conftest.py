@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -48,8 +49,13 @@ def turnwise(
         patch.setattr(sys, "stderr", err)
         if folder is not None:
             patch.chdir(folder)
-        with pytest.raises(SystemExit) as ended:
-            main()
+        handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            for number, handler in handlers:
+                signal.signal(number, handler)
     texts = []
     for stream in (out, err):
         stream.flush()

@@ -65,13 +65,13 @@ def test_the_packs_own_weights_as_checkpoints_score_alike(tmp_path: Path) -> Non
     from benchmarks.trained import write
 
     from turnwise.models.pack import Pack
-    from turnwise.models.requests import Classify, Continuation, Embed, MaskedLikelihood
+    from turnwise.models.requests import Classify, Continuation, Converse, Embed, MaskedLikelihood
     from turnwise.models.sources import CheckpointModels
 
     pack = Pack(packs(make(tmp_path / "models", TINY), tmp_path / "packs")["int8"].folder)
     plain = CheckpointModels(write(pack, tmp_path / "trained"), "cpu")
     first, second = "do you like tea", "yes I do"
-    classified = [Classify(first, second, role=role) for role in ("nup", "dr-f", "maude")]
+    classified = [*(Classify(first, second, role=role) for role in ("nup", "dr-f")), Converse((first,), second)]
     for request in (Embed(first), MaskedLikelihood(first, second), Continuation(first, f" {second}"), *classified):
         found = []
         for source in (pack, plain):

@@ -23,15 +23,15 @@ ROWS = [{"response": "yes , i do", "context": ["do you like tea ?"], "facts": ["
 @pytest.mark.slow
 def test_a_run_reads_the_manifest_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: Counter[str] = Counter()
-    real = Path.read_text
+    real = Path.open
 
-    def counted(path: Path, *args: Any, **options: Any) -> str:
+    def counted(path: Path, *args: Any, **options: Any) -> Any:
         read[path.name] += 1
         return real(path, *args, **options)
 
     sessions._shared.cache_clear()
     pack._read.cache_clear()
-    monkeypatch.setattr(Path, "read_text", counted)
+    monkeypatch.setattr(Path, "open", counted)
     tw.evaluate(ROWS, "usr,usl-h,coherence", cache="off")
     assert read[pack.MANIFEST] == 1
     load_metric("nup").score(response="Yes.", context=["Tea?"])
