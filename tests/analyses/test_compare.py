@@ -417,3 +417,16 @@ def test_a_gates_metrics_are_one_family() -> None:
     together = tw.compare(rows, fail_if_worse=["f1@0.01", "rouge-l@0.01"], **options).rows
     assert together[0].low < alone[0].low  # type: ignore[operator]
     assert alone[0].p < together[0].p  # type: ignore[operator]
+
+
+def test_a_blank_row_without_a_system_makes_no_system_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = [
+        {"context": [f"q{i}"], "response": "a " * (i % 3 + n), "system": s}
+        for i in range(8)
+        for n, s in ((2, "a"), (5, "b"))
+    ]
+    path.write_text("\n".join(json.dumps(row) for row in [*rows, {"context": ["x"], "reply": "hi"}]))
+    comparison = tw.compare(path, metrics="length")
+    assert [(row.system, row.baseline) for row in comparison.rows] == [("b", "a")]
+    assert comparison.failed == {}

@@ -194,11 +194,20 @@ def _with_gates(metrics: Asked, gates: Sequence[Gate]) -> Asked:
 
 
 def _asked(judged: Iterable[Judged]) -> dict[str, list[Example]]:
-    """Return by system what it was asked, replied or not."""
+    """Return by system what it was asked, replied or not.
+
+    A blank row without a system bears the name of its file. Beside replies of named systems it belongs to none of them.
+    """
+    judged = list(judged)
+    replied = {(item.row.file, item.row.example.system) for item in judged if item.row.example}
+    files = {file for file, _ in replied}
     asked: dict[str, list[Example]] = {}
-    for item in judged:
-        example = item.row.example or item.row.unanswered
-        if example is not None:
+    for row in (item.row for item in judged):
+        example = row.example or row.unanswered
+        if example is None:
+            continue
+        nameless = row.file in files and example.system == file_stem(row.file)
+        if not nameless or (row.file, example.system) in replied:
             asked.setdefault(example.system, []).append(example)
     return asked
 
@@ -244,7 +253,7 @@ class _Compared:
         self.items: dict[str, list[tuple[Example, Judged, int]]] = {system: [] for system in asked}
         for number, item in enumerate(judged):
             example = item.row.example or item.row.unanswered
-            if example is not None:
+            if example is not None and example.system in self.items:
                 self.items[example.system].append((example, item, number))
         self.left = {system: self._left_out(system) for system in asked}
         self._sides: dict[str, dict[str, Aggregate]] = {}
